@@ -187,6 +187,17 @@ def test_trigonometry_of_huge_arguments(x):
         assert (got == got[0]).all()
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_trigonometry_of_huge_floats(lanes):
+    """Exponents of both parities, beside small numbers; one lane alone is reduced in another way."""
+    target, x = host_target(), np.array([1e5, 3e5, 1e10, 3e10, 1e22, 2e22, 2.0**126, 2.0**127, 3.4e38, 22], np.float32)
+    given = np.concatenate([x, -x, np.ones(12, np.float32)])
+    for name, function in (("sin", math.sin), ("cos", math.cos)):
+        run = compiled(name, "float", lanes, target)
+        wanted = np.array([function(float(angle)) for angle in given])
+        assert (error_in_ulps(run(given), wanted.astype(np.float32)) <= 2).all(), name
+
+
 def test_cosine_next_to_a_zero():
     """6381956970095103 · 2⁷⁹⁷ is closer to an odd multiple of π/2 than any other double."""
     target = host_target()
