@@ -172,3 +172,19 @@ def test_partners_in_other_blocks() -> None:
     x = np.random.default_rng(0).integers(0, 99, 256).astype(np.int32)
     _, y = run(flipped, (1,), x, np.zeros_like(x), N=256, capability=90, num_ctas=2)
     assert (y == x[::-1] + np.sort(x)).all()
+
+
+@tilewright.jit
+def with_few_elements(x, out):
+    """Two elements are looked at as two rows, then follow two others."""
+    i = tl.arange(0, 2)
+    rows = tl.load(x + i[:, None] + tl.arange(0, 1)[None, :])
+    tl.store(out + tl.arange(0, 4), tl.cat(tl.reshape(rows, (2,)), tl.load(x + 2 + i)))
+
+
+@pytest.mark.parametrize("ctas", [2, 4, 8])
+def test_tiles_of_fewer_elements_than_ctas_are_reshaped(ctas: int) -> None:
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    with tilewright.simulate("cuda:90"):
+        with_few_elements[(1,)](x, out, num_ctas=ctas)
+    np.testing.assert_array_equal(out, x)
