@@ -79,7 +79,7 @@ def test_variables() -> None:
     assert {"start", "index", "inside", "total", "squared"} <= set(re.findall(r'DILocalVariable\(name: "(\w+)"', text))
     (start,) = re.findall(r'(!\d+) = !DILocalVariable\(name: "start"', text)
     assert re.search(rf"#dbg_value\(i32 %\w+, {start}, !DIExpression\(\)", text)
-    kinds = dict(re.findall(r'!DIBasicType\(name: "(\S+)<.*, encoding: DW_ATE_(\w+)\)', text))
+    kinds = dict(re.findall(r'!DIBasicType\(name: "([^<"]+)<.*, encoding: DW_ATE_(\w+)\)', text))
     assert kinds["!tt.ptr"] == "address"
     assert '!DIBasicType(name: "i32", size: 32, encoding: DW_ATE_signed)' in text
     assert "#dbg_value" not in compiled("lines").asm["llir"]
