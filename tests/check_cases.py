@@ -5,7 +5,8 @@
     def test_sum(left: str, right: str) -> None: ...
 
 has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. `make
-check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared.
+check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared, unless the test is marked quick:
+then each case takes a millisecond or few, as rows of tables do.
 
 A test with three or more lists of parameters has as few cases in `make test` as show every pair of values of any two of
 them; the others are long. Values in a row of one list stay together, so a test that needs all combinations has them in
@@ -66,7 +67,7 @@ def _mark_slow(cases: Iterable[pytest.Function]) -> None:
         for number, item in enumerate(those):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)
-            elif number not in (min(chosen), max(chosen)):
+            elif number not in (min(chosen), max(chosen)) and not item.get_closest_marker("quick"):
                 item.add_marker(pytest.mark.spared)
 
 

@@ -25,6 +25,12 @@ def test_cases_of_two_parameters(left: str, right: str, request: pytest.FixtureR
     assert (request.node.get_closest_marker("spared") is not None) == (left == right == "i16")
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize("row", ["first", "between", "last"])
+def test_no_case_of_a_quick_test_is_spared(row: str, request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("spared") is None, row
+
+
 @pytest.mark.parametrize(("third", "fourth"), [(0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("second", [0, 1])
 @pytest.mark.parametrize("first", [0, 1])

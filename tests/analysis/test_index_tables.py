@@ -70,6 +70,7 @@ def test_one_table(name: str) -> None:
     assert (table.rest is None) == (name not in ("halved", "halved_down", "squares", "late"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("left", "right"), [*pairs(ARRAYS, ARRAYS)])
 def test_two_tables(left: str, right: str) -> None:
     """Terms that cancel leave no rest, so that sums are known to be equal."""

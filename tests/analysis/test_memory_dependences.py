@@ -84,6 +84,7 @@ def against_row(index: str) -> str:
     return answer(load() + index + places("%j") + store("%q"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("index", "said"),
     [

@@ -43,6 +43,7 @@ def op_of(name: str, operands: int, element: str = "f32") -> Op:
     return next(op for op in parse_module(text).walk() if op.name == name)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_results_are_among_what_is_claimed(name: str) -> None:
     """The numbers above stand for any number."""
@@ -57,6 +58,7 @@ def test_results_are_among_what_is_claimed(name: str) -> None:
                 assert repr(float(found)) in claimed, (name, sets, numbers)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "operands", "result"),
     [

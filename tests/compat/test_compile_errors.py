@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import linecache
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +158,11 @@ def cause_of(line: str) -> BaseException | None:
 )
 def test_the_last_cause_is_of_tritons_class(line: str, kind: type[Exception] | None) -> None:
     assert type(cause_of(line)) is (kind or type(None))
+
+
+def test_the_last_frame_is_in_the_file_with_tritons_name() -> None:
+    """The language's own frames are not the program's."""
+    cause = cause_of("tl.program_id(3)")
+    assert cause is not None
+    frames = traceback.extract_tb(cause.__traceback__)
+    assert [Path(frame.filename).name for frame in frames] == ["core.py"]

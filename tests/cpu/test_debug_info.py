@@ -79,6 +79,9 @@ def test_variables() -> None:
     assert {"start", "index", "inside", "total", "squared"} <= set(re.findall(r'DILocalVariable\(name: "(\w+)"', text))
     (start,) = re.findall(r'(!\d+) = !DILocalVariable\(name: "start"', text)
     assert re.search(rf"#dbg_value\(i32 %\w+, {start}, !DIExpression\(\)", text)
+    kinds = dict(re.findall(r'!DIBasicType\(name: "([^<"]+)<.*, encoding: DW_ATE_(\w+)\)', text))
+    assert kinds["!tt.ptr"] == "address"
+    assert '!DIBasicType(name: "i32", size: 32, encoding: DW_ATE_signed)' in text
     assert "#dbg_value" not in compiled("lines").asm["llir"]
 
 
@@ -90,23 +93,21 @@ def test_equal_kernels_have_equal_objects() -> None:
         assert compiled("variables").asm["obj"] == first
 
 
-@pytest.mark.parametrize(
-    ("no_lines", "variables", "expected"),
-    [
+def test_knobs() -> None:
+    cases = [
         (None, False, None),
         (None, True, "variables"),
         (False, False, "lines"),
         (False, True, "variables"),
         (True, False, None),
         (True, True, None),
-    ],
-)
-def test_knobs(no_lines: bool | None, variables: bool, expected: str | None) -> None:
-    with knobs.compilation.scope():
-        knobs.compilation.disable_line_info = no_lines
-        knobs.compilation.dump_ir_extract_di_local_variables = variables
-        assert _with_defaults({}).get("debug_info") == expected
-        assert _with_defaults({"debug_info": ""})["debug_info"] == ""
+    ]
+    for no_lines, variables, expected in cases:
+        with knobs.compilation.scope():
+            knobs.compilation.disable_line_info = no_lines
+            knobs.compilation.dump_ir_extract_di_local_variables = variables
+            assert _with_defaults({}).get("debug_info") == expected, (no_lines, variables)
+            assert _with_defaults({"debug_info": ""})["debug_info"] == ""
 
 
 def test_wrong_values_are_refused() -> None:

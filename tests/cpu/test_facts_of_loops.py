@@ -48,6 +48,7 @@ ROW = {"cpu.runs": Keyword("program"), "cpu.stored": BYTES}
 OTHER_SINK = next(op for op in STORE.block or () if op is not STORE)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("differences", "wanted"),
     [

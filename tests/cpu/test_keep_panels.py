@@ -17,13 +17,17 @@ from tilewright.backends.cpu.keep_panels import MAX_SLOTS, keep_panels
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import Matmul
+from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import EXECUTORS
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
+from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.types import i8, i32
+from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.op_builder import OpBuilder
 
 TARGET = host_target()
 RNG = np.random.default_rng(7)
@@ -231,12 +235,33 @@ def test_programs_that_change_b_before_they_read_it() -> None:
     assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
 
 
+def test_turns_are_counted_in_steps_upwards() -> None:
+    a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
+    kernel = counting.warmup(a, b, c, 64, 64, 64, "store", grid=(3,), num_threads=1)
+    for step, is_kept in ((1, True), (32, True), (0, False), (-32, False)):
+        module = lowered(kernel)
+        loop = next(op.parent for op in module.ops_of(Matmul))
+        assert isinstance(loop, For)
+        other = OpBuilder(loop).constant(step, loop.step.type)
+        loop.set_operands([other if value is loop.step else value for value in loop.operands])
+        assert keep_panels(module, TARGET) is is_kept, step
+
+
 @pytest.mark.parametrize("how", ["atomic", "anywhere", "volatile"])
 def test_what_others_may_write_is_read_anew(how: str) -> None:
     a, b, c = matrix(64, 64), abs(matrix(64, 64)), np.zeros((64, 64), np.float32)
     module = lowered(counting.warmup(a, b, c, 64, 64, 64, how, grid=(1,)))
     assert not keep_panels(module, TARGET)
     assert not any(op.keeps for op in module.ops_of(Matmul))
+
+
+def test_products_that_wait_keep_their_panels() -> None:
+    a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
+    module = lowered(counting.warmup(a, b, c, 64, 64, 64, "store", grid=(3,), num_threads=1))
+    product = next(iter(module.ops_of(Matmul)))
+    product.attributes = {**product.attributes, "waits": True}
+    with pytest.raises(VerificationError, match="waits with its B packed"):
+        verify(module)
 
 
 def test_the_next_launch_reads_b_anew() -> None:

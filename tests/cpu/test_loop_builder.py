@@ -281,6 +281,7 @@ WRONG = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", WRONG, ids=[re.sub(r"\W+", "_", text) for text in WRONG])
 def test_what_is_refused(text: str) -> None:
     parameters = "%p: !tt.ptr<i8>, %o: i64, %x: f32, %m: vector<4xi1>, %w: vector<4xf32>, %v: vector<4xi32>"

@@ -46,6 +46,10 @@ def cast(x, out, B: tl.constexpr, HOW: tl.constexpr):
         number = number.to(tl.float8e5, bitcast=True).to(tl.float32) + 0.00390625
     if HOW == "third":
         number = number.to(tl.float8e5, bitcast=True).to(tl.float32) * 0.3333333
+    if HOW == "eighth":
+        number = number.to(tl.float8e5, bitcast=True).to(tl.float32) * 0.125
+    if HOW == "tiny":
+        number = number.to(tl.float8e5, bitcast=True).to(tl.float32) * 7.52316384526264e-37  # 2 ** -120
     if HOW == "bits":
         number = (number & 0x7FFF8000).to(tl.float32, bitcast=True)
     if HOW == "upper bits":
@@ -97,7 +101,10 @@ def test_all_codes_times_all_scales(format: str, is_exact: bool) -> None:
 
 @pytest.mark.parametrize(
     ("how", "is_exact"),
-    [("f8", True), ("square", False), ("sum", False), ("third", False), ("bits", False), ("upper bits", True)],
+    [
+        *(("f8", True), ("square", False), ("sum", False), ("third", False), ("eighth", True), ("tiny", False)),
+        *(("bits", False), ("upper bits", True)),
+    ],
 )
 def test_what_has_to_be_rounded_is(how: str, is_exact: bool) -> None:
     bits = np.random.default_rng(3).integers(0, 1 << 32, 1024, np.uint32)
@@ -113,6 +120,8 @@ def test_what_has_to_be_rounded_is(how: str, is_exact: bool) -> None:
             "square": bits.view(np.float32) ** 2,
             "sum": small + np.float32(0.00390625),
             "third": small * np.float32(0.3333333),
+            "eighth": small * np.float32(0.125),
+            "tiny": small * np.float32(2.0**-120),
             "bits": (bits & 0x7FFF8000).view(np.float32),
             "upper bits": (bits & 0xFFFF0000).view(np.float32),
         }[how]

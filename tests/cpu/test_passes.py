@@ -1032,6 +1032,7 @@ def module_of(text: str) -> Op:
     return module
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", INPUTS)
 def test_pass(name: str, golden: Golden) -> None:
     module = module_of(INPUTS[name])

@@ -86,6 +86,7 @@ NOT_TOLD = {"a product of tiles", "modulo a tile", "unsigned", "a choice", "a su
 SCALARS = [0, 3, -3, 5, 64, -64]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OFFSETS)
 def test_the_ends_of_offsets(name: str) -> None:
     """They are the least and the largest one, or further out by what a remainder leaves; None where lanes must tell."""

@@ -11,7 +11,7 @@ from networks_in_numpy import sorted_by_steps
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.network.schedule import Ordering, Renaming, Step, passes_for
+from tilewright.backends.cpu.network.schedule import Ordering, Renaming, Step, Trade, passes_for
 
 
 @tw.jit
@@ -215,3 +215,10 @@ def test_any_steps_in_any_order(lane_bits: int, vector_bits: int) -> None:
                     at = list(move.after)
         assert done == steps
         assert at == list(range(bits))
+
+
+def test_lanes_trade_places_with_what_is_needed_last() -> None:
+    """A bitonic sort of 128 elements in vectors of 16: any other choice takes more shuffles."""
+    steps = [Step(bit, stage + 1 if stage < 6 else None, False) for stage in range(7) for bit in range(stage, -1, -1)]
+    (only,) = passes_for(steps, bits=7, lane_bits=4, word_bits=2, most=3)
+    assert sum(isinstance(move, Trade) for move in only.moves) == 23

@@ -122,6 +122,12 @@ def test_each_load_has_a_version_in_which_it_alone_lies_across() -> None:
     assert not squares  # the third load would make three
 
 
+def test_squares_read_whole_vectors_across() -> None:
+    """One number at a time comes only for what is beside the squares."""
+    kernel = add_turned.warmup(X, X, X, X, 16, 16, OUT=False, BM=16, BN=16, grid=(1, 1))
+    assert kernel.asm["llir"].count("= load float,") < 100
+
+
 @pytest.mark.parametrize("out_turned", [False, True])
 def test_what_disagrees_with_the_store_is_transposed(out_turned: bool) -> None:
     *_, squares = versions_of(add_turned, X, X, X, X, 16, 16, OUT=out_turned, BM=16, BN=16)

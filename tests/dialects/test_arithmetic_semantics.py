@@ -68,6 +68,7 @@ def test_every_pair_of_int8(name: str) -> None:
     assert got.tolist() == want
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*SIGNED, *UNSIGNED])
 def test_truth_values_are_one_bit_integers(name: str) -> None:
     for a in (0, 1):
@@ -93,6 +94,7 @@ def test_signed_comparison_of_truth_values() -> None:
     assert not bool(ARITHMETIC_SEMANTICS["arith.cmpi"](fake("arith.cmpi", i1, "ult"), np.True_, np.False_))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "predicate",
     ["oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true", "false"],

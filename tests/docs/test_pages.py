@@ -97,6 +97,7 @@ PRINTED = {
 """The modules that print pages, by the names of the pages."""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", PRINTED)
 def test_printed_pages_are_current(name: str) -> None:
     command = PRINTED[name].__name__.rpartition(".")[2].removesuffix("_table")

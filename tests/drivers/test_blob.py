@@ -75,6 +75,23 @@ def test_aarch64_calls_and_pages_are_patched() -> None:
     assert any(word & 0xFFC00000 == 0x91000000 and word >> 10 & 0xFFF == table for word in words)  # add :lo12:
 
 
+def test_aarch64_loads_of_each_width_reach_their_constants() -> None:
+    numbers = {"i8": "11", "i16": "22", "i32": "33", "i64": "44", "<2 x i64>": "<i64 55, i64 0>"}
+    text, body = "", ""
+    for place, (type, number) in enumerate(numbers.items()):
+        text += f"@x{place} = internal constant {type} {number}, align 16\n"
+        body += f" %v{place} = load volatile {type}, ptr @x{place}\n store volatile {type} %v{place}, ptr %to\n"
+    image = linked(f"{text}define void @k(ptr %to) {{\n{body} ret void\n}}", "neoverse-n1").image
+    code = struct.unpack(f"<{len(image) // 4}I", image[: len(image) // 4 * 4])
+    found = []
+    for word in code:
+        if word >> 24 & 0x3B == 0x39 and word >> 10 & 0xFFF:  # ldr with an offset; all stores have none
+            scale = 4 if word >> 26 & 1 else word >> 30
+            place = (word >> 10 & 0xFFF) << scale
+            found.append(int.from_bytes(image[place : place + (1 << scale)], "little"))
+    assert found == [11, 22, 33, 44, 55]
+
+
 @pytest.mark.parametrize("cpu", BOTH)
 def test_undefined_symbols_are_refused_by_name(cpu: str) -> None:
     ir = "declare float @expf(float)\ndeclare void @puts()\n"
@@ -191,6 +208,7 @@ define i64 @rounded(i64 %bits) {
 """
 
 
+@pytest.mark.quick
 @X86_ONLY
 @pytest.mark.parametrize(
     ("bits", "rounded"),

@@ -226,6 +226,7 @@ def test_unaligned_elements_have_a_key_of_their_own(numpy_made: list[Any]) -> No
     assert np.array_equal(out, x[1:] + 1)
 
 
+@pytest.mark.quick
 @native_only
 @pytest.mark.parametrize(
     "value",

@@ -17,6 +17,7 @@ STRUCTS = {
 } | structs.CAPSULE_KINDS
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", STRUCTS)
 def test_fields_lie_apart_and_aligned(name: str) -> None:
     fields = sorted(STRUCTS[name].fields.values())

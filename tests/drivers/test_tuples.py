@@ -84,6 +84,7 @@ def test_these_share_a_specialisation(left: Any, right: Any) -> None:
     assert slow_calls(left, right) == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("left", "right"), DIFFERENT, ids=str)
 def test_these_do_not(left: Any, right: Any) -> None:
     assert slow_calls(left, right) == 2

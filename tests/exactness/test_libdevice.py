@@ -35,7 +35,7 @@ BLOCK = 128
 """Numbers of a program: the same for all ways, so that TTIR is that of the machine code, which is compiled once."""
 APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1, "tanh": 2}
 """The bounds for functions of fp32 for which GPUs have instructions of limited accuracy, as Triton uses them."""
-QUICK = {"byte_perm", "double2ull_rd", "nextafter", "tgamma", "ull2float_ru"}
+QUICK = {"byte_perm", "double2ull_rd", "nextafter", "normcdf", "rcp64h", "tgamma", "ull2float_ru"}
 FLUSHED = ("sqrt", "rsqrt", "exp2")
 """Functions whose instructions take subnormal numbers for 0."""
 

@@ -79,6 +79,7 @@ def test_forms_of_python(kernel: Any) -> None:
     assert ttir(kernel, from_bytecode.read_function, given) == ttir(kernel, from_ast.read_function, given)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kernel", REFUSALS, ids=lambda kernel: kernel.__name__)
 def test_what_is_refused_is_named_with_its_place(kernel: Any) -> None:
     for read in (from_bytecode.read_function, from_ast.read_function):

@@ -86,6 +86,7 @@ def _roughly(text: str) -> str:
     return as_in_3_11(re.sub(r" +\^+", " ^", re.sub(r"(\$FILE:\d+):\d+", r"\1", text)))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", sorted(ERRORS.glob("*.py")), ids=lambda path: path.stem)
 def test_error_text(path: Path, request: pytest.FixtureRequest) -> None:
     texts = _texts(path)

@@ -74,6 +74,7 @@ KERNELS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kernel", "values"), KERNELS, ids=lambda item: getattr(item, "__name__", ""))
 def test_ttir(kernel: Callable[..., Any], values: dict[str, Any], golden: Callable[[str, str], None]) -> None:
     golden(ttir(kernel, **values), f"frontends/{kernel.__module__}/{kernel.__name__}.ttir")

@@ -155,15 +155,16 @@ def test_opcodes_with_one_reading() -> None:
     assert [name for name in NOTHING if read(name, 1, 1)] == []
 
 
-@pytest.mark.parametrize(("name", "arg", "argval", "argrepr", "made"), OTHERS)
-def test_arguments_decide(name: str, arg: Any, argval: Any, argrepr: str, made: Any) -> None:
-    assert read(name, arg, argval, argrepr) == made
+def test_arguments_decide() -> None:
+    for name, arg, argval, argrepr, made in OTHERS:
+        assert read(name, arg, argval, argrepr) == made, (name, arg, argrepr)
 
 
-@pytest.mark.parametrize(("name", "row"), [(name, row) for name, rows in BY_VERSION.items() for row in rows])
-def test_versions_decide(name: str, row: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    version, arg, argval, made = row
-    monkeypatch.setattr(opcodes.sys, "version_info", version)
-    monkeypatch.setattr(opcodes, "_AFTER_3_12", version >= (3, 13))
-    monkeypatch.setattr(opcodes, "_AFTER_3_13", version >= (3, 14))
-    assert read(name, arg, argval) == made
+def test_versions_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, (version, arg, argval, made) in [(name, row) for name, rows in BY_VERSION.items() for row in rows]:
+        with monkeypatch.context() as changes:
+            changes.setattr(opcodes.sys, "version_info", version)
+            changes.setattr(opcodes, "_AFTER_3_12", version >= (3, 13))
+            changes.setattr(opcodes, "_AFTER_3_13", version >= (3, 14))
+            found = read(name, arg, argval)
+        assert found == made, (name, version, arg)

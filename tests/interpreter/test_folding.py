@@ -26,6 +26,7 @@ ADD = "%c = arith.addi %a, %b : i32\n    tt.reduce.return %c : i32"
 LAST = "tt.reduce.return %b : i32"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 9, 13, 31, 33])
 def test_every_element_is_reduced_once_and_in_order(count: int) -> None:
     for combine, wanted in ((ADD, count * (count + 1) // 2), (LAST, count)):

@@ -7,7 +7,9 @@ import pytest
 
 import tilewright.dialects
 from tilewright.interpreter.memory import Memory, OutOfBoundsError, buffer_of
+from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
 
 assert tilewright.dialects  # its import declares the ops
 ANY_OP = Op.create("tt.load")
@@ -47,3 +49,28 @@ def test_empty_arrays_have_no_elements() -> None:
     x = np.zeros((3, 0), np.float32)
     with pytest.raises(OutOfBoundsError, match="element 0 of 0"):
         Memory([buffer_of("x", x)]).read(np.int64(x.ctypes.data), x.dtype, None, ANY_OP)
+
+
+@pytest.mark.parametrize(("sign", "dtype"), [("i", np.int32), ("ui", np.uint32)])
+def test_extremes_of_blocks_are_those_of_their_type(sign: str, dtype: type) -> None:
+    block = f"!tt.tensordesc<tensor<4x{sign}32>>"
+    reduces = "".join(
+        f"tt.descriptor_reduce {kind}, %o[%{place}], %v : {block}, tensor<4xi32>\n"
+        for kind, place in (("max", "c0"), ("min", "c4"))
+    )
+    module = parse_module(
+        f"""tt.func @f(%x: !tt.ptr<i32>, %out: !tt.ptr<i32>) {{
+          %c0 = arith.constant 0 : i32
+          %c4 = arith.constant 4 : i32
+          %c8 = arith.constant 8 : i32
+          %one = arith.constant 1 : i64
+          %d = tt.make_tensor_descriptor %x, [%c4], [%one] : !tt.ptr<i32>, {block}
+          %o = tt.make_tensor_descriptor %out, [%c8], [%one] : !tt.ptr<i32>, {block}
+          %v = tt.descriptor_load %d[%c0] : {block} -> tensor<4xi32>
+          {reduces}
+          tt.return
+        }}"""
+    )
+    x, out = np.array([0, 1, 2**31, 2**32 - 1], np.uint32).view(dtype), np.full(8, 7, dtype)
+    run_ir(module, [x, out])
+    np.testing.assert_array_equal(out, np.concatenate([np.maximum(x, 7), np.minimum(x, 7)]))

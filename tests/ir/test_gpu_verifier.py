@@ -133,6 +133,12 @@ OPS = {
         " : !ttg.memdesc<8x16xf32, #shared, #smem> -> !ttg.memdesc<8x4xf32, #shared, #smem, 8x16>",
         "axis 1 cannot be cut inside the swizzling pattern",
     ),
+    "stages with holes": (
+        "!ttg.memdesc<2x16x16xf32, #padded, #smem>",
+        "%r = ttg.memdesc_subslice %x[0, 0, 0]"
+        " : !ttg.memdesc<2x16x16xf32, #padded, #smem> -> !ttg.memdesc<1x16x16xf32, #padded, #smem, 2x16x16>",
+        "a padded buffer of several stages cannot be cut",
+    ),
     "offset": (
         "!ttg.memdesc<8x16xf32, #shared, #smem>",
         "%r = ttg.memdesc_subslice %x[2, 0]"
@@ -173,6 +179,7 @@ OPS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OPS)
 def test_refused(name: str) -> None:
     argument, line, problem = OPS[name]

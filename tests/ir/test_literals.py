@@ -33,6 +33,7 @@ SPELLINGS = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("value", "type", "text"), SPELLINGS)
 def test_spelling(value, type, text) -> None:
     assert number_text(canonical(value, type), type) == text

@@ -130,6 +130,7 @@ OPS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OPS)
 def test_refused(name: str) -> None:
     type, line, problem = OPS[name]

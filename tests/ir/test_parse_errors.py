@@ -67,6 +67,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", sorted({*LINES, *TEXTS}))
 def test_message(name: str, golden) -> None:
     text = TEXTS[name] if name in TEXTS else IN_FUNCTION.format(line=LINES[name])

@@ -81,6 +81,7 @@ LINES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", sorted(LINES))
 def test_message(name: str, golden) -> None:
     module = parse_module(IN_FUNCTION.format(line=LINES[name]))

@@ -128,6 +128,7 @@ def test_conversions_to_integers(name: str) -> None:
     assert conversion(name.split("."))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name",
     [
@@ -149,6 +150,18 @@ def test_floats_are_rounded_up_to_integers(ftz: str) -> None:
     np.testing.assert_array_equal(found.view(np.int32), wanted)
 
 
+@pytest.mark.parametrize("sign", "us")
+@pytest.mark.parametrize("letter", "mp")
+def test_integers_are_rounded_in_the_direction_that_is_asked_for(letter: str, sign: str) -> None:
+    x = words(3)
+    exact = (x.view(np.int32) if sign == "s" else x).astype(np.float64)
+    nearest, outward = exact.astype(np.float32), np.float32(np.inf if letter == "p" else -np.inf)
+    beyond = nearest < exact if letter == "p" else nearest > exact
+    wanted = np.where(beyond, np.nextafter(nearest, outward), nearest)
+    found = computed(f"cvt.r{letter}.f32.{sign}32 $0, $1;", "=f,r,r", x, x, np.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_integers_that_do_not_fit_are_cut_or_kept_in_range() -> None:
     x = words(3)
     np.testing.assert_array_equal(computed("cvt.u8.u32 $0, $1;", "=r,r,r", x, x), x & 0xFF)
@@ -156,6 +169,7 @@ def test_integers_that_do_not_fit_are_cut_or_kept_in_range() -> None:
     np.testing.assert_array_equal(computed("cvt.sat.u8.s32 $0, $1;", "=r,r,r", x, x), wanted)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "constraints", "words"),
     [

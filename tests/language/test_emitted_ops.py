@@ -12,6 +12,8 @@ import pytest
 from tracing import body_text
 
 import tilewright.language as tl
+from tilewright.gluon import language as gl
+from tilewright.language.gluon.nvidia.hopper import tma
 
 
 def tile(element: Any, *shape: int) -> Any:
@@ -134,6 +136,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("group", GROUPS)
 def test_emitted_ops(group: str, golden: Callable[[str, str], None]) -> None:
     pieces = []
@@ -144,6 +147,15 @@ def test_emitted_ops(group: str, golden: Callable[[str, str], None]) -> None:
         header = ", ".join(f"{name}: {kind.ir}" for name, kind in zip(names, types, strict=True))
         pieces.append(f"// {expression}    ({header})\n{body_text(function, types, debug=True)}")
     golden("\n".join(pieces), f"language/{group}.ttir")
+
+
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_descriptors_of_gluon_say_what_is_outside(padding: str) -> None:
+    def described(x: Any) -> None:
+        tma.make_tensor_descriptor(x, [64, 32], [32, 1], [16, 32], gl.NVMMASharedLayout(128, 32, 2), padding)
+
+    (line,) = (line for line in body_text(described, [NAMES["x"]]).splitlines() if "make_tensor_descriptor" in line)
+    assert ("padding" in line, "nan" in line) == (padding == "nan",) * 2
 
 
 def words(expression: str) -> set[str]:

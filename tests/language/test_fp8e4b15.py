@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.semantics.fp8e4b15 import code_of
 
 CODES = np.arange(256).astype(np.uint8)
 
@@ -96,6 +97,12 @@ def test_arithmetic_takes_place_in_fp16(jitted: Callable[[Any], Any]) -> None:
 def test_another_format_of_that_width_is_not_taken_for_it() -> None:
     with pytest.raises(tw.ArgumentError, match="float8_e4m3b11fnuz are not supported"):
         tw.jit(convert)[(1,)](np.zeros(16, ml_dtypes.float8_e4m3b11fnuz), np.zeros(16, np.float32), BLOCK=16)
+
+
+def test_constants_round_as_other_numbers_do() -> None:
+    halves = np.array([half for tie in range(0x40, 0x3F40, 0x80) for half in (tie - 1, tie)], np.uint16)
+    numbers = halves.view(np.float16)
+    assert [code_of(float(number)) for number in numbers] == nearest_codes(numbers).tolist()
 
 
 def fill(out: Any, scalar: Any, number: tl.constexpr, kind: tl.constexpr) -> None:

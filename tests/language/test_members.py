@@ -91,6 +91,7 @@ def complaints(ours: inspect.Signature, text: str, *, method: bool) -> Iterator[
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("owner", SIGNATURES)
 def test_calls_are_taken(owner: str) -> None:
     wrong = []

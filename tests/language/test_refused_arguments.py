@@ -10,6 +10,7 @@ from test_language_errors import complaint
 from tracing import body_text
 
 import tilewright.language as tl
+from tilewright.language.extra import libdevice
 from tilewright.support.diagnostics import SemanticError
 
 SHORT = {
@@ -303,6 +304,7 @@ def ops(expression: str, **options: object) -> str:
     return f"// {expression}\n{body_text(function, [NAMES[name] for name in names], **options)}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("topic", REFUSED)
 def test_messages(topic: str, golden: Callable[[str, str], None]) -> None:
     lines = []
@@ -320,6 +322,13 @@ def test_what_is_next_to_it(topic: str, golden: Callable[[str, str], None]) -> N
 def test_arithmetic_that_says_when_it_does_not_fit(golden: Callable[[str, str], None]) -> None:
     assert "tt.assert" not in ops("n + n")
     golden("\n".join(ops(text, checks_overflow=True) for text in CHECKED), "language/accepted/overflow.ttir")
+
+
+@pytest.mark.parametrize("name", ["popc", "clz", "brev", "mul24", "mulhi", "hadd", "rhadd"])
+def test_functions_of_bits_may_wrap(name: str) -> None:
+    function, kind = getattr(libdevice, name), tl.block_type(tl.int32, (16,))
+    count = 1 if name in ("popc", "clz", "brev") else 2
+    assert "tt.assert" not in body_text(lambda *tiles: function(*tiles), [kind] * count, checks_overflow=True)
 
 
 @pytest.mark.parametrize(

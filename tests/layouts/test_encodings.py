@@ -194,6 +194,7 @@ def test_widths_of_operands() -> None:
     assert not is_layout(OPERAND(2, BLOCKED, ""))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", SAME)
 def test_text_is_printed_as_it_was_read(text: str) -> None:
     assert encoding(text).text == text

@@ -119,6 +119,14 @@ def test_buffers_of_conversions_are_swizzled() -> None:
     assert scratch_elements(made(ROWS), made(COLUMNS), TILE, 16) == 4096
 
 
+def test_blocks_that_all_have_the_same_few_elements_need_a_buffer_for_them() -> None:
+    """Four blocks have copies of two elements, and then two of them one each."""
+    before = Blocked((1, 2), (32, 1), (2, 1), (1, 0), ((1, 0), (2, 0)))
+    after = Blocked((1, 1), (32, 1), (2, 1), (1, 0), ((0, 1), (0, 0)))
+    assert needs_shared_memory(before, after, (1, 2))
+    assert scratch_elements(before, after, (1, 2), 32) == 2
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_buffers_of_drawn_conversions_have_no_conflicts_on_either_side(seed: int) -> None:
     random = Random(seed)

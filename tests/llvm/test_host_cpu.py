@@ -13,6 +13,7 @@ import pytest
 
 from tilewright.backends.llvm import host_cpu
 from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, HostCpu, Registers, host_arm, host_x86, x86_cpu
+from tilewright.backends.llvm.machine import _tuning
 from tilewright.support.system import linux
 
 NONE = Registers(0, 0, 0, 0)
@@ -48,6 +49,17 @@ def refused() -> int:
 def test_a_processor_without_avx_is_not_asked_for_states_and_leaves_that_it_lacks() -> None:
     cpu = x86_cpu(answers(NEHALEM), refused)
     assert (cpu.vendor, cpu.family, cpu.features) == ("GenuineIntel", 6, V2)
+
+
+def test_the_scheduling_model_is_that_of_the_processor() -> None:
+    """Where LLVM has none of the very same one, that of one whose vectors are as wide."""
+    wide, narrow = frozenset({"avx2", "avx512f"}), frozenset({"avx2"})
+    assert _tuning(HostCpu("AuthenticAMD", 26, wide)) == "znver5"
+    assert _tuning(HostCpu("AuthenticAMD", 25, wide)) == "znver4"
+    assert _tuning(HostCpu("AuthenticAMD", 25, narrow)) == "znver3"
+    assert _tuning(HostCpu("GenuineIntel", 6, wide)) == "icelake-server"
+    assert _tuning(HostCpu("GenuineIntel", 6, narrow)) == "haswell"
+    assert _tuning(HostCpu("GenuineIntel", 6, frozenset())) == "nehalem"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from llvm_native import load, load_all
 from llvm_ops import LEVELS
 
 from long_runs import first_of
+from tilewright.backends.llvm import math_trigonometric
 from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
@@ -185,6 +186,20 @@ def test_trigonometry_of_huge_arguments(x):
         got = compiled(name, "double", target.lanes(64), target)(np.full(16, x))
         assert abs(got[0] - expected) <= 4 * math.ulp(expected)
         assert (got == got[0]).all()
+
+
+@pytest.mark.parametrize(("of_gpus", "lanes"), [(False, 8), (True, 8), (True, 1)])
+def test_trigonometry_of_huge_floats(of_gpus, lanes, monkeypatch):
+    """Exponents of both parities, beside small numbers. GPUs have functions without doubles, for one lane alone."""
+    if of_gpus:
+        monkeypatch.setitem(FUNCTIONS, "sin", math_trigonometric.sin)
+        monkeypatch.setitem(FUNCTIONS, "cos", math_trigonometric.cos)
+    target, x = host_target(), np.array([1e5, 3e5, 1e10, 3e10, 1e22, 2e22, 2.0**126, 2.0**127, 3.4e38, 22], np.float32)
+    given = np.concatenate([x, -x, np.ones(12, np.float32)])
+    for name, function in (("sin", math.sin), ("cos", math.cos)):
+        run = compiled(name, "float", lanes, target)
+        wanted = np.array([function(float(angle)) for angle in given])
+        assert (error_in_ulps(run(given), wanted.astype(np.float32)) <= 2).all(), name
 
 
 def test_cosine_next_to_a_zero():

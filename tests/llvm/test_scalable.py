@@ -12,7 +12,7 @@ from llvm_native import load_all
 
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
 from tilewright.backends.llvm.memory import masked_load, masked_store
-from tilewright.backends.llvm.scalable import is_one_instruction
+from tilewright.backends.llvm.scalable import is_one_instruction, shuffle_of_two
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -46,6 +46,20 @@ def shuffles(target: Target, element: str, lanes: int) -> str:
 def test_lanes_of_two_vectors_stay_in_registers(target: Target, element: str) -> None:
     lanes = target.lanes(int(element[1:]))
     assert "[sp" not in emit_assembly(shuffles(target, element, lanes), target)
+
+
+def test_lanes_of_two_vectors_are_taken_apart_and_chosen_from() -> None:
+    """The two steps need no instruction of SVE."""
+    w, lanes, pointers = LlvmWriter(host_target()), 8, (ctypes.c_void_p,) * 3
+    for number, order in enumerate(orders(lanes)):
+        with w.function(f"f{number}", [("ptr", "%out"), ("ptr", "%x"), ("ptr", "%y")]):
+            both = w.load("<8 x i32>", "%x", align=1), w.load("<8 x i32>", "%y", align=1)
+            w.store("<8 x i32>", shuffle_of_two(w, "<8 x i32>", both, order), "%out", align=1)
+    x, y, out = np.arange(lanes, dtype=np.int32), np.arange(lanes, 2 * lanes, dtype=np.int32), np.zeros(lanes, np.int32)
+    functions = load_all(w.render(), host_target(), {f"f{n}": pointers for n in range(len(orders(lanes)))})
+    for function, order in zip(functions.values(), orders(lanes), strict=True):
+        function(out.ctypes.data, x.ctypes.data, y.ctypes.data)
+        assert out.tolist() == order
 
 
 def repeated(target: Target, element: str) -> str:

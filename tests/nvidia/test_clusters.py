@@ -221,3 +221,18 @@ def test_a_block_copies_to_no_other_block() -> None:
     given = (x, y, np.zeros((64, 64), np.float32), 96)
     *_, z = run(used_twice, (1,), *given, N=64, capability=90, num_ctas=2)
     np.testing.assert_array_equal(z, 3 * x.astype(np.float32) @ y.T.astype(np.float32))
+
+
+def with_few_elements(x, out):
+    """Two elements are looked at as two rows, then follow two others."""
+    i = tl.arange(0, 2)
+    rows = tl.load(x + i[:, None] + tl.arange(0, 1)[None, :])
+    tl.store(out + tl.arange(0, 4), tl.cat(tl.reshape(rows, (2,)), tl.load(x + 2 + i)))
+
+
+@pytest.mark.parametrize("ctas", [4, 8])
+def test_tiles_of_fewer_elements_than_ctas_are_reshaped(ctas: int) -> None:
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    with tilewright.simulate("cuda:90"):
+        with_few_elements[(1,)](x, out, num_ctas=ctas)
+    np.testing.assert_array_equal(out, x)

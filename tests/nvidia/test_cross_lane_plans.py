@@ -7,9 +7,18 @@ import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.analysis.gather_distance import step_of
-from tilewright.analysis.reduction_plan import Function, Run, axis_runs, function_of, reduction_plan, scan_bytes
+from tilewright.analysis.reduction_plan import (
+    Function,
+    Run,
+    axis_runs,
+    function_of,
+    gather_bytes,
+    reduction_plan,
+    scan_bytes,
+)
 from tilewright.backends.nvidia.lower.gather import owners
 from tilewright.backends.nvidia.lower.scan import ScanMemory
+from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked
@@ -71,6 +80,28 @@ def test_pairs_are_neighbours_and_come_apart_last() -> None:
     assert not reduction_plan(few, 0, Function((16,), is_paired=True)).folds[0].is_paired
 
 
+def reduce_of(element: str, op: str) -> Op:
+    """A `tt.reduce` of 64 elements."""
+    module = parse_module(
+        f"""tt.func @f(%x: tensor<64x{element}>) {{
+          %r = "tt.reduce"(%x) <{{axis = 0 : i32}}> ({{
+          ^bb0(%a: {element}, %b: {element}):
+            %c = arith.{op} %a, %b : {element}
+            tt.reduce.return %c : {element}
+          }}) : (tensor<64x{element}>) -> {element}
+          tt.return
+        }}"""
+    )
+    return next(found for found in module.walk() if found.name == "tt.reduce")
+
+
+def test_elements_take_whole_bytes() -> None:
+    kinds = {"i1": 8, "i8": 8, "i16": 16, "i64": 64}
+    assert {kind: function_of(reduce_of(kind, "ori"), 90).bits for kind in kinds} == {
+        kind: (bits,) for kind, bits in kinds.items()
+    }
+
+
 @pytest.mark.parametrize(
     ("element", "op", "since"),
     [
@@ -82,17 +113,7 @@ def test_pairs_are_neighbours_and_come_apart_last() -> None:
     ],
 )
 def test_capabilities_that_take_two_elements_at_once(element: str, op: str, since: int | None) -> None:
-    module = parse_module(
-        f"""tt.func @f(%x: tensor<64x{element}>) {{
-          %r = "tt.reduce"(%x) <{{axis = 0 : i32}}> ({{
-          ^bb0(%a: {element}, %b: {element}):
-            %c = arith.{op} %a, %b : {element}
-            tt.reduce.return %c : {element}
-          }}) : (tensor<64x{element}>) -> {element}
-          tt.return
-        }}"""
-    )
-    reduce = next(found for found in module.walk() if found.name == "tt.reduce")
+    reduce = reduce_of(element, op)
     paired = [capability for capability in (80, 89, 90, 100, 120) if function_of(reduce, capability).is_paired]
     assert paired == [capability for capability in (90, 100, 120) if since and capability >= since]
 
@@ -169,3 +190,14 @@ def test_owners_of_what_a_gather_looks_for() -> None:
     assert found.lanes["lane"] == (0, 0, 0, 8, 16)
     assert found.columns == (0, 2)
     assert list(zip(found.lane_steps, found.register_steps, strict=True)) == [(0, 1), (1, 0), (2, 0), (4, 0)]
+
+
+def test_gathers_within_warps_need_no_memory() -> None:
+    """Rows of 16 stay in a warp, columns do not; nor do rows of indices that lie in other lanes than their elements."""
+    shape, rows = (16, 16), Blocked((1, 2), (4, 8), (4, 1), (1, 0))
+    turned, halves = Blocked((2, 1), (8, 4), (1, 4), (0, 1)), Blocked((1, 2), (4, 4), (4, 2), (1, 0))
+    assert gather_bytes(rows, shape, rows, shape, 1, 32) == 0
+    assert gather_bytes(rows, shape, rows, (16, 32), 1, 32) == 0
+    assert gather_bytes(rows, shape, rows, shape, 0, 32) == 16 * 16 * 4
+    assert gather_bytes(rows, shape, turned, shape, 1, 16) == 16 * 16 * 2
+    assert gather_bytes(halves, shape, halves, shape, 1, 1) == 16 * 16

@@ -19,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "layouts"))
 
 import random_layouts
 
+Steps = tuple[tuple[int, ...], tuple[int, ...]]
+"""Steps of the bits of the register, and of the lane."""
+
 
 def odd(parity: Parity | None, lane: int, warp: int) -> bool:
     return parity is not None and bool(((parity.lane & lane).bit_count() + (parity.warp & warp).bit_count()) & 1)
@@ -88,6 +91,24 @@ def test_a_lane_that_needs_two_and_has_one_asks_for_the_other_one_only() -> None
     check(plan, before, after)
     assert [plan.stays(number) for number in range(len(plan.rounds))] == [True, False]
     assert plan.receiver == Parity(1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rounds"),
+    [
+        (((8, 0), (1, 16, 4, 2, 32)), ((8, 32), (1, 16, 4, 2, 0)), 2),
+        (((0, 16), (4, 8, 20, 1, 2)), ((1, 16), (20, 8, 4, 1, 2)), 4),
+    ],
+)
+def test_who_asks_chooses_where_no_parity_says_what_is_wanted(before: Steps, after: Steps, rounds: int) -> None:
+    size = 2 * max(before[0] + before[1])
+    pair = [
+        LinearLayout({"register": register, "lane": lane, "warp": (), "block": ()}, (("dim0", size),))
+        for register, lane in (before, after)
+    ]
+    plan = shuffle_plan(pair[0], pair[1], 32)
+    check(plan, pair[0], pair[1])
+    assert (len(plan.rounds), plan.sender, plan.receiver is not None) == (rounds, None, True)
 
 
 @pytest.mark.slow

@@ -202,6 +202,7 @@ def refused(x, y, MODE: tl.constexpr):
         block.atomic_max([0, 0], tl.zeros((8, 8), tl.float32))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("mode", "message"),
     [

@@ -47,6 +47,13 @@ def test_fp8_pairs_widen_exactly(name: str, dtype: Any) -> None:
     assert np.array_equal(found, wanted, equal_nan=True)
 
 
+def test_saturated_floats_lie_between_zero_and_one() -> None:
+    values = np.array([-np.inf, -3.0, -0.0, 0.25, 1.0, 1.5, np.inf, np.nan], np.float32)
+    found = compute("cvt.sat.f32.f32 %r9, %r1;", "u4", values).view(np.float32)
+    assert found.tolist() == [0.0, 0.0, 0.0, 0.25, 1.0, 1.0, 1.0, 0.0]
+    assert not np.signbit(found).any()
+
+
 def test_e2m1_pairs() -> None:
     values = np.array([0.0, 0.5, 0.25, 0.75, 1.25, 5.0, 6.0, 100.0, -1.75, -3.5], np.float32)
     code = "{ .reg .b8 t; cvt.rn.satfinite.e2m1x2.f32 t, %r1, %r1; cvt.rn.f16x2.e2m1x2 %r9, t; }"

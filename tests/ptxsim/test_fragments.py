@@ -18,6 +18,7 @@ SHAPES = ((8, 4, 64), (16, 4, 64), (16, 8, 64), (16, 16, 64), (16, 4, 32), (16, 
 NARROW = ((8, 16, 8), (16, 16, 8), (16, 32, 8), (8, 32, 4), (16, 32, 4), (16, 64, 4), (8, 128, 1), (16, 256, 1))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("rows", "depth", "bits"), SHAPES + NARROW)
 def test_operands_are_held_once(rows: int, depth: int, bits: int) -> None:
     for row, place in (first_operand(rows, depth, bits), second_operand(8, depth, bits)[::-1]):

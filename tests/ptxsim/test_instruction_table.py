@@ -154,18 +154,18 @@ def truncated(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-@pytest.mark.parametrize("line", WORDS)
-def test_words(line: str) -> None:
+def test_words() -> None:
     operands = grid(W32, "u4")
-    rows = zip(*(x.tolist() for x in operands), strict=True)
-    assert compute(line, "u4", *operands).tolist() == [WORDS[line](*row) & 0xFFFFFFFF for row in rows]
+    rows = list(zip(*(x.tolist() for x in operands), strict=True))
+    for line, function in WORDS.items():
+        assert compute(line, "u4", *operands).tolist() == [function(*row) & 0xFFFFFFFF for row in rows], line
 
 
-@pytest.mark.parametrize("line", DOUBLE_WORDS)
-def test_double_words(line: str) -> None:
+def test_double_words() -> None:
     a, b, _ = grid(W64, "u8")
-    wanted = [DOUBLE_WORDS[line](int(x), int(y)) & (2**64 - 1) for x, y in zip(a, b, strict=True)]
-    assert compute(line, "u8", a, b).tolist() == wanted
+    for line, function in DOUBLE_WORDS.items():
+        wanted = [function(int(x), int(y)) & (2**64 - 1) for x, y in zip(a, b, strict=True)]
+        assert compute(line, "u8", a, b).tolist() == wanted, line
 
 
 SPLIT = "mov.b64 {%r11, %r12}, %d1; mov.b64 {%r13, %r14}, %d2;"
@@ -191,12 +191,12 @@ CARRYING: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@pytest.mark.parametrize("line", CARRYING)
-def test_carries(line: str) -> None:
+def test_carries() -> None:
     """Numbers of two words; where a third is asked for, it is what does not fit them."""
     a, b, _ = grid(W64, "u8")
-    wanted = [CARRYING[line](int(x), int(y)) & (2**64 - 1) for x, y in zip(a, b, strict=True)]
-    assert compute(f"{SPLIT} {line} {JOIN}", "u8", a, b).tolist() == wanted
+    for line, function in CARRYING.items():
+        wanted = [function(int(x), int(y)) & (2**64 - 1) for x, y in zip(a, b, strict=True)]
+        assert compute(f"{SPLIT} {line} {JOIN}", "u8", a, b).tolist() == wanted, line
 
 
 def test_lanes_that_are_off_keep_their_carry() -> None:
@@ -221,10 +221,10 @@ IS: dict[str, Callable[[float], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", IS)
-def test_kinds_of_floats(name: str) -> None:
-    found = compute(f"testp.{name}.f32 %p1, %r1; selp.b32 %r9, 1, 0, %p1;", "u4", np.array(SINGLES, np.float32))
-    assert found.tolist() == [int(IS[name](value)) for value in SINGLES]
+def test_kinds_of_floats() -> None:
+    for name, function in IS.items():
+        found = compute(f"testp.{name}.f32 %p1, %r1; selp.b32 %r9, 1, 0, %p1;", "u4", np.array(SINGLES, np.float32))
+        assert found.tolist() == [int(function(value)) for value in SINGLES], name
 
 
 def test_signs_are_changed() -> None:

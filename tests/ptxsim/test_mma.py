@@ -150,11 +150,11 @@ def test_products_with_scales(form: str) -> None:
     words = [np.random.default_rng(seed).integers(110, 130, (32, 4)).astype(np.uint8) for seed in (7, 8)]
     if element == "ue4m3":
         words = [word & 0x3F for word in words]
-    byte = 4 - count
+    byte = {1: 1, 2: 2, 4: 0}[count]
     a, b = trial.matrices()
     rows = np.array([4 * (row % 8) + 2 + row // 8 for row in range(16)])
-    scale_a = read_elements(words[0][rows, byte:], element)
-    scale_b = read_elements(words[1][np.arange(8) * 4 + 3, byte:], element)
+    scale_a = read_elements(words[0][rows, byte : byte + count], element)
+    scale_b = read_elements(words[1][np.arange(8) * 4 + 3, byte : byte + count], element)
     block = trial.k // count
     product = (a * np.repeat(scale_a, block, 1)) @ (b * np.repeat(scale_b, block, 1).T)
     trial.check(product, *words, scales=f", %r50, {{{byte}, 1}}, %r51, {{{byte}, 3}}")

@@ -114,6 +114,13 @@ def test_accumulators_in_flight() -> None:
     assert close(run(early, PLAIN), EXPECTED)
 
 
+def test_first_operands_in_registers_may_be_read_while_products_are_in_flight() -> None:
+    start = f"add.s32 %r10, 0x3C003C00, 0; {FENCE} mov.b64 %d21, {OTHER};"
+    product = f"{FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0;"
+    found = run(f"{start} {product} add.s32 %r3, %r10, 1; {DONE}", PLAIN)
+    assert close(found, np.ones((M, K)) @ B.astype(float).T)
+
+
 @pytest.mark.parametrize(
     ("product", "said"),
     [

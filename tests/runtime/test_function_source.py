@@ -56,6 +56,7 @@ HARD = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", HARD.values(), ids=HARD)
 @pytest.mark.parametrize("behind", ["", "\n\n\nx = 1\n", "\n# a comment\n\n\ndef g():\n    return 2\n"], ids=[0, 1, 2])
 def test_hard_cases(text: str, behind: str, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def aligned_array(dtype: Any) -> np.ndarray:
     return memory[start : start + 64].view(dtype)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("value", "kind", "key"),
     [
@@ -127,6 +128,7 @@ ANNOTATIONS = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("annotation", "kind"), ANNOTATIONS)
 def test_types_that_annotations_name(annotation: Any, kind: str) -> None:
     def kernel(x):

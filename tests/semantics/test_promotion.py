@@ -96,6 +96,7 @@ def test_a_number_divides_halves_in_fp32() -> None:
     assert promoted("fp32", "int32", right_is_number=True, division=True) == "fp32"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("number", "expected"),
     [

@@ -19,6 +19,7 @@ YOU = "S-1-5-21-1004336348-1177238915-682003330-1002"
 FULL = "(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("rights", "problem"),
     [

@@ -119,6 +119,7 @@ def breaks(module: Op) -> None:
             op.erase()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str, run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (Row("broken", lambda module, options: None, level="TTGIR", options=Options), Row("breaks", breaks))

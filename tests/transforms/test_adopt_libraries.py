@@ -20,6 +20,7 @@ TEXT = """tt.func @f(%x: tensor<4xKIND>, %y: tensor<4xKIND>) -> tensor<4xKIND> {
 }"""  # noqa: E501 - one line of IR
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("symbol", "kind", "expected"),
     [

@@ -17,6 +17,7 @@ def binary(name: str, constant: str, type: str = "i32") -> str:
     return f"%c = arith.constant {constant} : {type}\n%r = arith.{name} %x, %c : {type}\ntt.return %r : {type}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "constant"),
     [
@@ -62,6 +63,7 @@ def test_float_identities_respect_nan_and_signed_zero(name: str, constant: str, 
     check(canonicalize, "%x: f32", binary(name, constant, "f32"), after)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "type", "after"),
     [
@@ -101,6 +103,7 @@ def test_constant_moves_to_the_right() -> None:
     check(canonicalize, "%x: i32", body.format("subi %c, %x"), None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "second", "after"),
     [
@@ -174,6 +177,7 @@ def test_not_of_comparison() -> None:
     check(canonicalize, "%x: f32, %y: f32", before.format("f olt,", "f32"), None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "second", "after"),
     [
@@ -264,6 +268,7 @@ def evaluated(name: str, type: str, *constants: str) -> int | float | None:
     return folded("\n".join([*lines, f"%r = {name} {operands} : {type}", f"tt.return %r : {type}"]))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "type", "constants", "result"),
     [

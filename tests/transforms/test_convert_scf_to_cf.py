@@ -64,6 +64,35 @@ def test_loops_and_conditions(golden: Callable[[str, str], None]) -> None:
     assert not convert_scf_to_cf(module)
 
 
+PARTITIONS = """
+tt.func public @f(%p: !tt.ptr<i32>, %n: i32) {
+  ttg.warp_specialize(%p, %n)
+  default {
+    ttg.warp_yield
+  }
+  partition0(%q: !tt.ptr<i32>, %m: i32) num_warps(4) {
+    %zero = arith.constant 0 : i32
+    %more = arith.cmpi sgt, %m, %zero : i32
+    scf.if %more {
+      tt.store %q, %m : !tt.ptr<i32>
+    }
+    ttg.warp_return
+  } : (!tt.ptr<i32>, i32) -> ()
+  tt.return
+}
+"""
+
+
+def test_conditions_of_one_partition() -> None:
+    module = parse_module(PARTITIONS)
+    assert convert_scf_to_cf(module)
+    verify(module)
+    names = [op.name for op in module.walk()]
+    assert "cf.cond_br" in names
+    assert "scf.if" not in names
+    assert not convert_scf_to_cf(module)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_programs_compute_the_same(seed: int) -> None:
     def outcome(module: Op) -> list[int]:

@@ -65,6 +65,7 @@ def test_names_and_texts_are_unique() -> None:
 # --- the tests of meaning notice wrong rows -----------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("row", [row for row in PATTERNS if callable(row.given)], ids=named)
 def test_no_condition_can_be_dropped(row: Equation) -> None:
     _, wrong = differences(replace(row, given=""))

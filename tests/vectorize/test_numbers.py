@@ -47,6 +47,7 @@ def test_the_functions_of_the_document(fn: Any, frontend: str) -> None:
 NUMBERS = st.one_of(st.integers(-(2**65), 2**65), st.integers(-9, 9), st.floats(), st.floats(-4, 4), st.booleans())
 OPERATORS = ("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "a ** b", "a == b", "a < b", "a >= b")
 OTHERS = ("a & b", "a << b", "a >> b", "~a", "-a", "abs(a)", "min(a, b)", "a and b", "a or b", "not a", "int(a) + 1")
+OTHERS += ("divmod(a, b)[0]", "divmod(a, b)[1]")
 FUNCTIONS = {text: tw.vectorize(function(text)) for text in (*OPERATORS, *OTHERS)}
 
 

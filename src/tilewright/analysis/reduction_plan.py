@@ -26,8 +26,8 @@ from tilewright.ir.types import FloatType, IntType, Type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, Distributed, LayoutError
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
-from tilewright.layouts.queries import contiguous_per_thread, cta_split, threads_per_warp, warps_per_cta
-from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer, in_one_dimension
+from tilewright.layouts.queries import contiguous_per_thread, threads_per_warp, warps_per_cta
+from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer, in_one_dimension, parts_in_blocks
 
 Shape = tuple[int, ...]
 Row = tuple[int, ...]
@@ -36,8 +36,8 @@ Rows = dict[str, list[Row]]
 
 def reduction_bytes(layout: Distributed, shape: Shape, axis: int, bits: Sequence[int]) -> int:
     """Scratch memory in bytes of a reduction along `axis`; `bits` is the width of the elements of each operand."""
-    blocks = prod(cta_split(layout))
-    rows = without_copies(rows_of(to_linear_layout(layout, shape)))
+    linear = to_linear_layout(layout, shape)
+    blocks, rows = parts_in_blocks(linear), without_copies(rows_of(linear))
     rows = folded(folded(rows, axis, "register"), axis, "lane")
     most = 0
     while is_split(rows, axis):
@@ -443,5 +443,5 @@ def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> i
 
 def cross_warp_bytes(before: LinearLayout, after: LinearLayout, bits: tuple[int, ...]) -> int:
     """The bytes that an exchange of one block needs."""
-    blocks = 1 << sum(map(bool, before.columns["block"]))
+    blocks = parts_in_blocks(before)
     return sum(cross_warp_elements(before, after, width) // blocks * (width // 8) for width in bits)

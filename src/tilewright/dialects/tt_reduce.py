@@ -45,7 +45,9 @@ def _verify_scan(op: Op) -> None:
 
 
 def _verify_map(op: Op) -> None:
-    """The region maps `pack` neighbours of every operand to as many of every result."""
+    """The region maps `pack` neighbours of every operand to as many of every result, all of one shape."""
+    shapes = {value.type.shape for value in (*op.operands, *op.results)}
+    require(len(shapes) == 1 and None not in shapes, op, "operands and results must be tiles of one shape")
     pack = number(op, "pack")
     require(pack > 0 and pack & (pack - 1) == 0, op, "pack must be a power of two")
     given = [value.type.scalar for value in op.operands for _ in range(pack)]

@@ -41,7 +41,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type
 from tilewright.language.callable import JITCallable
 from tilewright.language.python_builtins import Rebound, absolute, is_instance, maximum, minimum
-from tilewright.language.python_code import arguments_of, place_of, refuse_generators
+from tilewright.language.python_code import arguments_of, definition_of, place_of, refuse_generators
 from tilewright.language.values import describe, origin
 from tilewright.semantics.active import active, emitting_into
 from tilewright.semantics.errors import NoSingleTruth
@@ -69,7 +69,7 @@ def trace_kernel(
     """
     options = options or EvaluateOptions()
     code = python.__code__
-    location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
+    location = definition_of(code)
     refuse_generators(code)
     declared = _declared(python, location)
     block = Block()
@@ -245,8 +245,8 @@ class Outside:
                 changed = any(map(is_traced, after))
             if changed:
                 code = function.__code__
-                place = FileLocation(code.co_filename, code.co_firstlineno, 1)
-                raise located(OutsideChanged(code.co_name, name, type(value).__name__), span_of(place))
+                problem = OutsideChanged(code.co_name, name, type(value).__name__)
+                raise located(problem, span_of(definition_of(code)))
 
 
 def _may_change(value: Any) -> bool:

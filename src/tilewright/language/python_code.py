@@ -79,11 +79,16 @@ INSTEAD: Mapping[str, str] = {
 """Syntax that cannot be used → what to write instead, or why there is nothing."""
 
 
+def definition_of(code: CodeType) -> FileLocation:
+    """The start of the line in the file where a function begins."""
+    return FileLocation(code.co_filename, code.co_firstlineno, 1)
+
+
 def place_of(code: CodeType, offset: int) -> FileLocation:
     """The place in the file of the instruction at an offset in the bytecode."""
     line, end_line, column, end_column = _positions(code)[offset // 2]
     if line is None:
-        return FileLocation(code.co_filename, code.co_firstlineno, 1)
+        return definition_of(code)
     if column is None or end_column is None:
         return FileLocation(code.co_filename, line, 1)
     return FileLocation(code.co_filename, line, column + 1, end_line or line, end_column + 1)

@@ -143,8 +143,9 @@ def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distribu
         if shape == result:
             return layout
         workers = Workers(prod(layout.warps_per_cta), prod(layout.threads_per_warp), num_ctas(layout))
-        if layout is default_blocked(shape, workers):
-            return default_blocked(result, workers)
+        usual = default_blocked(result, workers)
+        if layout is default_blocked(shape, workers) and (not layout.cga or _is_view(layout, shape, usual, result)):
+            return usual  # with fewer elements than CTAs others may have the copies
     around = _with_or_without_one(layout, shape, result)
     if around is not None:
         return around
@@ -152,8 +153,17 @@ def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distribu
         kept = blocked.reshaped_blocked(layout, shape, result)
         if kept is not None:
             return kept
-    outs = zip(dimension_names(len(result)), result, strict=True)
-    return linear_encoding(to_linear_layout(layout, shape).reshape_outs(outs))
+    return linear_encoding(_seen_as(layout, shape, result))
+
+
+def _seen_as(layout: Distributed, shape: Shape, result: Shape) -> LinearLayout:
+    """The linear layout of a tile of `shape` that is seen as one of shape `result`."""
+    return to_linear_layout(layout, shape).reshape_outs(zip(dimension_names(len(result)), result, strict=True))
+
+
+def _is_view(layout: Distributed, shape: Shape, other: Distributed, result: Shape) -> bool:
+    """Whether every element of a tile of `shape` is where it is as one of shape `result` in another layout."""
+    return _seen_as(layout, shape, result) == to_linear_layout(other, result)
 
 
 def _with_or_without_one(layout: Distributed, shape: Shape, result: Shape) -> Distributed | None:

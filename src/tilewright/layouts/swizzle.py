@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import prod
 from typing import NamedTuple
 
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.memory_access import BANK_BITS, BANKS, MAX_BITS, conflicts_between, lanes_together
-from tilewright.layouts.queries import cta_split
 
 Shape = tuple[int, ...]
 Steps = list[int]
@@ -97,7 +95,12 @@ def scratch_elements(
 ) -> int:
     """The number of elements in the buffer of one block; arguments as for `conversion_buffer`."""
     layout = conversion_buffer(source, result, shape, bits, stores=stores, loads=loads).layout
-    return (1 << layout.out_bits) // (layout.in_size("reps") * prod(cta_split(source)))
+    return (1 << layout.out_bits) // (layout.in_size("reps") * parts_in_blocks(to_linear_layout(source, shape)))
+
+
+def parts_in_blocks(layout: LinearLayout) -> int:
+    """The number of parts that blocks have of a tile: of few elements, several blocks may have the same part."""
+    return 1 << sum(map(bool, layout.columns["block"]))
 
 
 def in_one_dimension(layout: LinearLayout) -> LinearLayout:

@@ -22,7 +22,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.distributed import checked, distributed_type
 from tilewright.semantics.errors import BadBuffer
-from tilewright.semantics.layout_values import Layout, plain
+from tilewright.semantics.layout_values import Layout, plain, steps_of_ctas
 from tilewright.semantics.shared_layouts import (
     SharedLayout,
     TensorMemoryLayout,
@@ -91,8 +91,7 @@ class buffer_type:  # noqa: N801 - as Triton's types are called
     @property
     def nbytes_per_cta(self) -> int:
         """The bytes of the part that each CTA has."""
-        rows = getattr(self.layout, "cga_layout", None) or getattr(self.layout, "block_bases", [])
-        return prod(shape_per_cta(self.shape, rows)) * self.element_ty.primitive_bitwidth // 8
+        return prod(shape_per_cta(self.shape, steps_of_ctas(self.layout))) * self.element_ty.primitive_bitwidth // 8
 
     def mangle(self) -> str:
         """The piece of a mangled function name that stands for this type."""

@@ -138,6 +138,12 @@ class Layout:
         raise NotImplementedError
 
 
+def steps_of_ctas(layout: Layout) -> Rows:
+    """One step per bit of the CTA's number in its cluster; none if it is left to the compiler."""
+    rows: Rows = getattr(layout, "cga_layout", None) or getattr(layout, "block_bases", [])
+    return rows
+
+
 def joined(values: Any) -> str:
     """Numbers as a piece of a name: `1_32`."""
     return "_".join(map(str, values or ()))
@@ -262,7 +268,7 @@ class SliceLayout(DistributedLayout):
     @property
     def cga_layout(self) -> Rows:
         """The steps of the parent without those along `dim`."""
-        rows = getattr(self.parent, "cga_layout", [])
+        rows = steps_of_ctas(self.parent)
         return [[*row[: self.dim], *row[self.dim + 1 :]] for row in rows]
 
     def encode(self) -> Encoding:
@@ -323,7 +329,7 @@ class DotOperandLayout(DistributedLayout):
     def cga_layout(self) -> Rows:
         """The steps of the parent, but for those along K."""
         k = self.rank - 1 if self.operand_index == 0 else self.rank - 2
-        rows = getattr(self.parent, "cga_layout", [])
+        rows = steps_of_ctas(self.parent)
         return [[0 if axis == k else step for axis, step in enumerate(row)] for row in rows]
 
     def encode(self) -> Encoding:

@@ -32,8 +32,11 @@ def convert_scf_to_cf(module: Op) -> bool:
 
     The functions of reductions, scans and maps stay as they are: they have one block.
     """
-    regions = [region for function in functions_of(module) for region in function.regions]
-    return sum(map(_convert, regions)) > 0
+    changed = False
+    for function in functions_of(module):
+        for region in function.regions:
+            changed |= _convert(region)
+    return changed
 
 
 def _convert(region: Region) -> bool:
@@ -52,7 +55,8 @@ def _convert(region: Region) -> bool:
                 changed = True
                 break
             if isinstance(op, (WarpSpecialize, WarpSpecializePartitions)):
-                changed |= sum(map(_convert, op.regions)) > 0
+                for inner in op.regions:
+                    changed |= _convert(inner)
     return changed
 
 

@@ -179,9 +179,10 @@ class _Access:
         self.at = Emitter(op)
         self.tile = TensorType(tile.shape, tile.element)
         rank = len(tile.shape)
-        self.pads, self.rounds = parts[1 + 2 * rank], parts[-1]
-        shape, strides = parts[1 : 1 + rank], parts[1 + rank : 1 + 2 * rank]
-        self._memory = BlockOfMemory(self.at, parts[0], shape, strides, tile.shape, reshape=reshape)
+        base, *others = parts
+        shape, strides, flags = others[:rank], others[rank : 2 * rank], others[2 * rank :]
+        self.pads, self.rounds = flags[0], flags[-1]
+        self._memory = BlockOfMemory(self.at, base, shape, strides, tile.shape, reshape=reshape)
 
     def block_at(self, offsets: Sequence[Value]) -> tuple[Value, Value]:
         """The pointers and the mask of the block at `offsets`."""

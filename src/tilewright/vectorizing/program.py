@@ -20,6 +20,7 @@ from tilewright.frontends.traced_errors import explained
 from tilewright.ir.attributes import UNKNOWN, FileLocation, span_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.language.python_code import definition_of
 from tilewright.semantics.active import emitting_into
 from tilewright.support.diagnostics import located
 from tilewright.transforms.cse import cse
@@ -54,7 +55,7 @@ def make_program(
     Raises:
         CompilationError: the function is wrong.
     """
-    location = FileLocation(python.__code__.co_filename, python.__code__.co_firstlineno, 1)
+    location = definition_of(python.__code__)
     kinds = list(kinds)
     while True:
         block = Block([IR_TYPES[kind.name] for kind in kinds])

@@ -15,6 +15,7 @@ from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
 E4, E5 = FLOATS["f8E4M3FN"], FLOATS["f8E5M2"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("a", "b", "sum", "capability", "name"),
     [

@@ -105,6 +105,7 @@ def test_floats_need_permission() -> None:
     assert instruction(accelerated(product(64, 64, 32, "f32", precision=", inputPrecision = tf32"), 80)) is not None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("capability", "element", "expected"),
     [

@@ -97,6 +97,25 @@ def test_conversions(name: str) -> None:
     assert memory_after(module) == expected
 
 
+@pytest.mark.parametrize(("flags", "left"), [("", 1), (" allow_reorder", 0), (" allow_reorder efficient_layout", 1)])
+def test_reshapes_give_what_a_conversion_wants_if_they_may(flags: str, left: int) -> None:
+    text = f"""
+      #a = #ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}}>
+      #c = #ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 1], order = [0, 1]}}>
+      #l = #ttg.linear<{{register = [], lane = [[2, 0], [1, 0], [4, 0], [8, 0], [16, 0]], warp = [], block = []}}>
+      module attributes {{"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+        tt.func @kernel(%x: tensor<32xi32, #a>) -> tensor<32x1xi32, #l> {{
+          %w = tt.reshape %x{flags} : tensor<32xi32, #a> -> tensor<32x1xi32, #c>
+          %v = ttg.convert_layout %w : tensor<32x1xi32, #c> -> tensor<32x1xi32, #l>
+          tt.return %v : tensor<32x1xi32, #l>
+        }}
+      }}"""
+    module = parse_module(text)
+    canonicalize(module)
+    verify(module)
+    assert [op.name for op in module.walk()].count("ttg.convert_layout") == left
+
+
 def test_constants_of_partitions_stay_inside() -> None:
     text = """
       tt.func @kernel(%n: i32, %m: i32) -> i32 {

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from test_hoist_tensor_memory import text_of
 
+from tilewright.dialects.scf import For
+from tilewright.dialects.ttng_tensor_memory import TmemLoad
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, integer_in
 from tilewright.ir.parser import Parser
@@ -19,6 +21,7 @@ from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, STAGE
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
+from tilewright.transforms.matching import is_in
 
 LOOP = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -169,6 +172,27 @@ def test_a_product_is_waited_for_in_front_of_the_store_of_its_operand() -> None:
 def test_sums_have_two_places_if_branches_use_them_when_the_next_step_has_begun() -> None:
     module = lowered(BRANCH, (PRODUCT, PRODUCT.replace("%add", "%false")))
     assert "ttng.tmem_alloc : () -> (!ttg.memdesc<2x128x64xf32" in print_op(module)
+
+
+LAST = "%r, %o = ttng.tmem_load %m[%s#1] : !sum -> !stored"
+IN_BRANCH = f"""%r = scf.if %f -> !stored {{
+      {LAST.replace("%r", "%p")}
+      scf.yield %p : !stored
+    }} else {{
+      %none = arith.constant dense<0.0> : !stored
+      scf.yield %none : !stored
+    }}"""
+
+
+@pytest.mark.parametrize("last", [LAST, IN_BRANCH], ids=["in line", "in a branch"])
+def test_who_reads_sums_behind_the_loop_takes_the_last_place(last: str) -> None:
+    module = lowered(BRANCH, (PRODUCT, PRODUCT.replace("%add", "%false")), (LAST, last))
+    (loop,) = module.ops_of(For)
+    (load,) = (op for op in module.ops_of(TmemLoad) if not is_in(op, loop))
+    place = load.operands[0].op
+    assert place is not None
+    assert place.name == "ttg.memdesc_index"
+    assert place.operands[1].op is loop
 
 
 def test_a_loop_whose_schedule_changes_the_order_of_accesses_is_not_pipelined() -> None:

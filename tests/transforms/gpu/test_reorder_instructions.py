@@ -55,6 +55,7 @@ def names(module: Op) -> list[str]:
 DOT = "tensor<32x32xf16, #lhs> * tensor<32x32xf16, #rhs> -> tensor<32x32xf32, #mma>"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -78,6 +79,16 @@ DOT = "tensor<32x32xf16, #lhs> * tensor<32x32xf16, #rhs> -> tensor<32x32xf32, #m
             """,
             ["load", "local_alloc", "load"],
             id="a buffer is filled at once",
+        ),
+        pytest.param(
+            """
+            %v = tt.load %p : tensor<32x32x!tt.ptr<f16>, #blocked>
+            %w = tt.load %p : tensor<32x32x!tt.ptr<f16>, #blocked>
+            %b = ttg.local_alloc %v : (tensor<32x32xf16, #blocked>) -> !changing
+            ttg.local_store %w, %b : tensor<32x32xf16, #blocked> -> !changing
+            """,
+            ["load", "local_alloc", "load", "local_store"],
+            id="also one that changes",
         ),
         pytest.param(
             """

@@ -162,6 +162,13 @@ def test_elements_of_four_bits_are_padded_beside_others(case: str, padded: list[
     assert [layout.fp4_padded for layout in layouts if isinstance(layout, NvmmaShared)] == padded
 
 
+def test_the_operand_with_scales_is_the_left_one() -> None:
+    """Both operands are turned around if only the right one has scales."""
+    module = accelerated(scaled(90, "bf16", "i8", kinds=("bf16", "e2m1"), scales=(False, True)))
+    (product,) = (op for op in module.walk() if op.name == "tt.dot")
+    assert product.result.type.shape == (32, 128)
+
+
 def test_nan_scales() -> None:
     text = scaled(80, "i8", "i8", kinds=("e4m3", "e4m3"))
     before, after = arguments(text), arguments(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilewright.dialects
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import UNIT, Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
@@ -98,3 +98,14 @@ def test_schedules_are_text() -> None:
     assert [op.name for op, _ in schedule.in_order(loop)] == ["arith.addf", "tt.addptr", "tt.load"]
     schedule.write(loop)
     assert {op: dict(op.attributes) for op in module.walk()} == before
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_stages_of_a_loop_that_groups_of_warps_share_go_if_nothing_needs_them(is_shared: bool) -> None:
+    """One load alone is asynchronous; another loop without latencies keeps what somebody said of it."""
+    module, slots = scheduled(f"{LOAD}\n%y = arith.addf %sum, %x : !tile\n{NEXT}")
+    loop = loop_of(module)
+    loop.attributes = {**loop.attributes, **({"tt.warp_specialize": UNIT} if is_shared else {})}
+    assert schedule_loops(module) == is_shared
+    found = {op.name: slot_of(op) for op in loop.regions[0].block if "loop.stage" in op.attributes}
+    assert found == (dict.fromkeys(slots, (0, 0)) if is_shared else slots)

@@ -90,6 +90,23 @@ def test_partitions_hand_over_buffers(golden: Callable[[str, str], None]) -> Non
     golden(print_op(module), "transforms/warp_specialization/with_channels.ttgir")
 
 
+ALLOC = "%m, %t = ttng.tmem_alloc %zero : (!tile) -> (!sum, !ttg.async.token)"
+STORED = """%always = arith.constant true
+      %sometimes = arith.cmpi slt, %tile, %n : i32
+      %m, %t0 = ttng.tmem_alloc : () -> (!sum, !ttg.async.token)
+      %t = ttng.tmem_store %zero, %m[%t0], {} : !tile -> !sum"""
+
+
+@pytest.mark.parametrize(("when", "stays"), [("%always", False), ("%sometimes", True)])
+def test_the_start_of_a_sum_that_the_first_product_replaces_is_not_stored(when: str, stays: bool) -> None:
+    module = module_of((ALLOC, STORED.format(when)))
+    partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    assert insert_channels(module, StageOptions(2))
+    verify(module)
+    assert ("ttng.tmem_store" in print_op(module)) == stays
+
+
 def test_each_partition_gets_a_loop(golden: Callable[[str, str], None]) -> None:
     module = module_of()
     assert automatic_warp_specialization(module, StageOptions(2))
@@ -118,6 +135,7 @@ USED = "ttg.local_dealloc %left : !left"
 FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "changes",
     [

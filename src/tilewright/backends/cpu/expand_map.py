@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.map_regions import tiles_of_map
 from tilewright.dialects.tt_reduce import MapElementwise
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -29,30 +29,18 @@ def expand_map(module: Op) -> bool:
     found = module.ops_of(MapElementwise)
     for op in found:
         pack = op.pack
-        results = _applied(op, [piece for tile in op.sources for piece in _split(op, tile, pack)])
+        pieces = [piece for tile in op.sources for piece in _split(op, tile, pack)]
+        results = tiles_of_map(op, tile_type(pieces[0]).shape, pieces)
         groups = [results[number : number + pack] for number in range(0, len(results), pack)]
         op.replace([_joined(op, group, result) for group, result in zip(groups, op.results, strict=True)])
     return bool(found)
-
-
-def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:
-    """The results of the region: ops on whole tiles; for scalars, copies of the ops themselves."""
-    shape = arguments[0].type.shape
-    if shape is not None:
-        return tiles_of_map(op, shape, arguments)
-    at, block = OpBuilder(op), op.function.block
-    mapping = dict(zip(block.args, arguments, strict=True))
-    for inner in block:
-        if not inner.definition.terminator:
-            at.insert(inner.clone(mapping))
-    return [mapping.get(value, value) for value in block.terminator.operands]
 
 
 def _split(op: Op, tile: Value, pack: int) -> list[Value]:
     """The elements at places 0, 1, … of each pack."""
     if pack == 1:
         return [tile]
-    assert tile.type.shape is not None, "scalars have a pack of 1"
+    assert tile.type.shape is not None, "maps are of tiles"
     *outer, last = tile.type.shape
     element = tile.type.scalar
     at, half = OpBuilder(op), TensorType((*outer, last // 2), element)

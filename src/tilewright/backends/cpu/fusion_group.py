@@ -241,11 +241,7 @@ class FusionGroup:
             for value in values:
                 if not (early and self.needs_pending(value)):
                     self._copy(value, order)
-        for sink in self.sinks:
-            for value in inputs(sink):
-                self._copy(value, order)
-            order[sink] = None
-        return list(order)
+        return list(order | dict.fromkeys(self.sinks))
 
     def _copy(self, value: Value, order: dict[Op, None]) -> None:
         op = value.op

@@ -82,7 +82,8 @@ class Lanes:
         return self.kind.binary("xor", self, other)
 
     def __invert__(self) -> Lanes:
-        return self ^ -1
+        """The opposite of flags."""
+        return self ^ True
 
     def __lshift__(self, amount: Operand) -> Lanes:
         return self.kind.binary("shl", self, amount)

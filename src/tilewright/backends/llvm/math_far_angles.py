@@ -30,7 +30,7 @@ def payne_hanek_float(x: Lanes) -> tuple[Lanes, Lanes, None]:
     f, w, bits = x.kind, x.kind.writer, x.bits
     i32, i64, f64 = (f.with_element(element) for element in ("i32", "i64", "double"))
     exponent = (bits >> 23) & 255
-    mantissa = i64.cast("zext", (bits & ((1 << 23) - 1)) | (1 << 23))
+    mantissa = i64.cast("zext", (bits | (1 << 23)) & ((1 << 24) - 1))
     start = i32.call("llvm.smax", exponent - 88, 0)  # s - 2, plus 64 zero bits in front of the table
     words = _words_of_two_over_pi(w, start)
     high, middle, low = (mantissa * i64.cast("zext", word) for word in words)

@@ -191,7 +191,7 @@ class LlvmWriter:
     def make_kernel(self, attributes: str) -> None:
         """The function that was just begun is one that a GPU starts, with these attributes."""
         header, body = self._functions[-1]
-        header = header.replace("define ", "define ptx_kernel ", 1).replace(" #0 ", f" {attributes} #0 ")
+        header = f"define ptx_kernel {header.removeprefix('define ')}".replace(" #0 ", f" {attributes} #0 ")
         self._functions[-1] = header, body
 
     def helper(

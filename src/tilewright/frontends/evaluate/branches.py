@@ -41,9 +41,10 @@ def branch(frame: Frame[Any], step: hir.If) -> None:
     if not shared:
         _branch(frame, step, test)
     elif frame.copies < MAX_COPIES:
-        frame.copies *= 2
+        copies = frame.copies
+        frame.copies = 2 * copies
         _branch(frame, step, test)
-        frame.copies //= 2
+        frame.copies = copies
     else:
         _branch_then_go_on(frame, step, test, shared)
 

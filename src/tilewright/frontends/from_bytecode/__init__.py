@@ -14,7 +14,12 @@ from typing import Any
 from tilewright.frontends import hir
 from tilewright.frontends.from_bytecode.reader import Reader
 from tilewright.ir.attributes import FileLocation
-from tilewright.language.python_code import UnsupportedSyntax, refuse_assignments_outside, refuse_generators
+from tilewright.language.python_code import (
+    UnsupportedSyntax,
+    definition_of,
+    refuse_assignments_outside,
+    refuse_generators,
+)
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.annotations import annotations_of
 from tilewright.support.diagnostics import located
@@ -29,7 +34,7 @@ def read_function(python: FunctionType) -> hir.Function:
         Unsupported: the function uses Python that kernels do not have.
     """
     code = python.__code__
-    location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
+    location = definition_of(code)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         raise located(UnsupportedSyntax("a parameter with `**`", "a kernel's parameters have names"), Span(*location))
     if python_problem():  # its instructions may mean something else

@@ -19,7 +19,7 @@ from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction, Posi
 from tilewright.frontends.from_bytecode.program_text import ProgramText
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.ir.attributes import FileLocation
-from tilewright.language.python_code import UnsupportedSyntax
+from tilewright.language.python_code import UnsupportedSyntax, definition_of
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
 
@@ -104,10 +104,9 @@ class StackMachine(HirWriter):
 
     def __init__(self, code: CodeType, lines: Sequence[str]) -> None:
         super().__init__()
-        file, first_line = code.co_filename, code.co_firstlineno
-        self._file = file
+        self._file = code.co_filename
         self.text = ProgramText(code, lines)
-        self._where = FileLocation(file, first_line, 1, first_line, 1)
+        self._where = definition_of(code)
         self.stack: list[Any] = []
         self.statement = 0
         self.appended: Register | None = None

@@ -21,9 +21,9 @@ from tilewright.dialects.tt_descriptors import DescriptorGather, RowAccess
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_reduce import Reduce, Scan
-from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Split
+from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Reshape, Split
 from tilewright.ir.attributes import Attribute, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import FunctionType, TensorType, Type, i32
 from tilewright.layouts.blocked import (
     Workers,
@@ -36,6 +36,7 @@ from tilewright.layouts.blocked import (
     with_dim,
 )
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
+from tilewright.layouts.inference import reshaped
 from tilewright.layouts.queries import total_elements_per_thread
 from tilewright.transforms.gpu.tile_ops import convert_operand, convert_result, layout_as, layout_of, with_layout
 
@@ -148,6 +149,13 @@ def _split(op: Split, conversion: Conversion) -> None:
     _give(op, split(source))
 
 
+def _reshape(op: Reshape, conversion: Conversion) -> None:
+    """The default layout, unless other CTAs would then have the copies of a tile of few elements."""
+    _typed(op, conversion)
+    if not op.allow_reorder:
+        _give(op, reshaped(_blocked(op.source), tile_type(op.source).shape, tile_type(op.result).shape))
+
+
 def _cat(op: Cat, conversion: Conversion) -> None:
     """A thread of the result has place for all elements it has of the operands."""
     _typed(op, conversion)
@@ -203,6 +211,7 @@ RULES: dict[str, Callable[[Any, Conversion], None]] = {
     "tt.expand_dims": _expand_dims,
     "tt.join": lambda op, _: _give(op, joined(_blocked(op.lhs))),
     "tt.reduce": _reduce,
+    "tt.reshape": _reshape,
     "tt.scan": _as_operand,
     "tt.split": _split,
     "tt.trans": lambda op, _: _give(op, transposed(_blocked(op.source), op.order)),

@@ -248,12 +248,10 @@ class Prefetcher:
         return OpBuilder(last if place is end else end)
 
     def _load_next_heads(self, place: OpBuilder) -> None:
-        counter, step = self.loop.induction_variable, self.loop.step
-        end = self.body.terminator
+        counter, end = self.loop.induction_variable, self.body.terminator
         arguments: dict[Value, Value] = dict(zip(self.loop.carried, end.operands, strict=False))
-        if any(self._needs(value, counter) for part in self.parts for value in (part.buffer, part.token) if value):
-            place.location = self.loop.location
-            arguments[counter] = place.compute("arith.addi", counter, step)
+        place.location = self.loop.location
+        arguments[counter] = place.compute("arith.addi", counter, self.loop.step)  # erased if no buffer needs it
         known: dict[Value, Value] = {}
         following = []
         for part in self.parts:
@@ -268,12 +266,6 @@ class Prefetcher:
     def _was_added(self, value: Value | None) -> bool:
         """Whether the loop carries `value` only now."""
         return value is not None and _position(self.loop, value) is None
-
-    def _needs(self, value: Value, counter: Value) -> bool:
-        if value is counter:
-            return True
-        op = value.op
-        return op is not None and op.block is self.body and any(self._needs(used, counter) for used in op.operands)
 
 
 def _erase_dead(body: Block) -> None:

@@ -76,7 +76,7 @@ def scales_access(shape: Shape, *, warps: int, cga: Bases = ()) -> Linear:
     walk.rows["warp"] += [[0, 0], [0, 0], *([registers.pop()] if warps > WARP_GROUP else [])]
     walk.rows["register"] += registers
     walk.covers((rows, columns))
-    return linear_encoding(walk.fitted(shape, cga, (0, 1)))
+    return linear_encoding(walk.fitted(shape, cga, ()))
 
 
 TENSOR_MEMORY = "#ttng.tensor_memory"

@@ -204,7 +204,6 @@ def _lower_chunks(c: Context, low: Value, high: Value, act: Callable[[], None]) 
         c.position, c.cut = behind, ActiveLaneBound(high, inner)
         act()
     c.cut = None
-    c.forget(inner + 1)
 
 
 def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:

@@ -150,9 +150,9 @@ def _assert(lowerer: Lowerer, op: Assert) -> None:
     for register in dict.fromkeys(lowerer.registers(op.condition)):
         holds = w.emit(f"and i1 {holds}, {register}") if holds else register
     span = span_of(op.location)
-    texts = [string(lowerer, text) for text in (op.message, span.file or "unknown")]
-    function = string(lowerer, lowerer.function.symbol)
-    arguments = [("ptr", texts[0]), ("ptr", texts[1]), ("i32", str(span.line)), ("ptr", function), ("i64", "1")]
+    texts = op.message, span.file or "unknown", lowerer.function.symbol
+    message, file, function = (("ptr", string(lowerer, text)) for text in texts)
+    arguments = [message, file, ("i32", str(span.line)), function, ("i64", "1")]
     with w.branch(w.emit(f"xor i1 {holds}, true")) as branch, branch.then():
         w.call_void("__assertfail", arguments)
     if isinstance(op.condition.type, TensorType):

@@ -18,7 +18,7 @@ the schedule nor two places keep the order of accesses is not pipelined.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from tilewright.analysis.buffer_aliases import is_in_shared_memory, users_through_views
@@ -54,7 +54,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     hand_on,
 )
 from tilewright.transforms.gpu.tma_lowering import barriers_type, retype_views
-from tilewright.transforms.matching import is_in
+from tilewright.transforms.matching import is_behind, is_in
 
 SHARED_MEMORY = 232448
 """The shared memory that a program may have on devices with tensor memory, in bytes."""
@@ -179,25 +179,12 @@ def _give_places(alloc: TmemAlloc, loop: For, schedule: Schedule) -> None:
     result = loop.results[number.index - 1]
     for user in outside:
         front = Writer(user)
-        is_behind = _is_behind(user, loop)
-        _use(user, memory, front.view(memory, result if is_behind else front.constant(0, i32)))
+        last = result if is_behind(user, loop) else front.constant(0, i32)
+        _use(user, memory, front.view(memory, last))
 
 
 def _use(op: Op, old: Value, new: Value) -> None:
     op.set_operands([new if value is old else value for value in op.operands])
-
-
-def _is_behind(user: Op, loop: For) -> bool:
-    around: Op | None = user
-    while around is not None and around.block is not loop.block:
-        around = around.parent
-    return around is not None and loop.block is not None and any(op is around for op in _following(loop))
-
-
-def _following(op: Op) -> Iterator[Op]:
-    while op.next is not None:
-        op = op.next
-        yield op
 
 
 # --- the order of accesses ----------------------------------------------------------------------------------------

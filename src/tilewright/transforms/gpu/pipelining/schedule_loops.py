@@ -100,7 +100,7 @@ def _by_latency(loop: For, latencies: Mapping[Op, int]) -> Schedule:
     stages = {op: longest - distance for op, distance in distances.items()}
     last = max(stages.values())
     schedule = Schedule(last + 1)
-    clusters = [schedule.last_cluster() for _ in range(last + 1)]
+    clusters = [schedule.last_cluster() for _ in range(schedule.stages)]
     for op, stage in stages.items():
         schedule.insert(op, Slot(stage, clusters[last - stage]))
     # Branches that nothing in the schedule waits for do not hold up the rest.
