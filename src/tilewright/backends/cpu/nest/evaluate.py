@@ -32,7 +32,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
-from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memory, needed_mask, read_buffer
+from tilewright.backends.cpu.nest.loads import buffer_address, is_mask, load, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import (
@@ -192,8 +192,7 @@ def _select(c: Context, op: Select, index: Index) -> Lane:
         known = known_truth(evaluate(c, condition, index))
         if known is not None:
             return evaluate(c, op.chosen if known else op.other, index)
-    is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
-    if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
+    if c.fast and is_mask(op) and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)
 
