@@ -212,7 +212,7 @@ def test_transposing_reads_long_pieces(target: Target, pieces: int) -> None:
 
 
 def test_b_is_prefetched_before_a() -> None:
-    soon = [Prefetch(NEXT_A, 4096, 64, 128), Prefetch(NEXT_B, 8192, 32, 256)]
+    soon = [Prefetch(NEXT_A, 4096, 64, 128), Prefetch(NEXT_B, 8192, 32, 256, operand=1)]
     following = [(NEXT_A, "%next_a"), (NEXT_B, "%next_b")]
     text = dot_text([make_spec((64, 64, 32), f32, f32)], ZEN4, soon, following)
     first, then = text.rindex("ptr %next_b"), text.rindex("ptr %next_a")

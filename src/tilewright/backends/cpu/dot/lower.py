@@ -22,7 +22,7 @@ from typing import TypeAlias
 from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import Result, at_any_step, prefetch_shares, until_the_result
+from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, Turns, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -312,7 +312,7 @@ def _blocks(
             return []
 
         def vector(v: Offset, _: list[Value]) -> list[Value]:
-            if len(soon) > 1 and goes_on is not None:
+            if asks_both(soon) and goes_on is not None:
                 with ops.branch(goes_on) as branch, branch.then():
                     fetch(whole, soon[:1])
             near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)

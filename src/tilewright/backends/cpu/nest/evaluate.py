@@ -101,7 +101,8 @@ def _compute(c: Context, value: Value, index: Index) -> Lane:
     if op is None or not isinstance(op.parent, (Accumulate, Nest)):
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
-        return Uniform(c.scalar(value), 0)
+        with c.at(0):  # it is remembered there, though conditions of versions may be all that asks for it now
+            return Uniform(c.scalar(value), 0)
     outer, c.b.location = c.b.location, op.location
     lane = _result(c, op, value, index)
     c.b.location = outer
