@@ -307,7 +307,7 @@ def _blocks(
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
                 fetch(p, ahead, result)
-            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
+            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init, plan.adds_last)
             product(shape, panel=panel(p), block=place, parts=parts(first, p))
             return []
 
@@ -317,7 +317,7 @@ def _blocks(
                     fetch(whole, soon[:1])
             near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
             part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
-            place = Block(near, row_bytes, spec.zero_init)
+            place = Block(near, row_bytes, spec.zero_init, by.group > 1)
             product(one, panel=part, block=place)
             return []
 
@@ -393,7 +393,8 @@ def _half_block(
         part = panel(ops.lshr(at, bits)).behind(
             ops, times(ops, ops.and_(at, plan.shape.vectors - 1), one.columns * by.word_bytes)
         )
-        place = Block(behind(ops, start, v, one.columns * c_bytes), spec.c_stride * c_bytes, spec.zero_init)
+        near = behind(ops, start, v, one.columns * c_bytes)
+        place = Block(near, spec.c_stride * c_bytes, spec.zero_init, by.group > 1)
         block_of_c(ops, by, one, groups=plan.depth, rows=here, row_offsets=offsets, panel=part, block=place)
         return []
 
@@ -424,7 +425,7 @@ def _row_by_row(
 
         def columns(p: Offset, _: list[Value]) -> list[Value]:
             part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
-            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init)
+            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init, by.group > 1)
             block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
             return []
 
