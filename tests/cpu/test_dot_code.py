@@ -212,7 +212,7 @@ def test_transposing_reads_long_pieces(target: Target, pieces: int) -> None:
 
 
 def test_b_is_prefetched_before_a() -> None:
-    soon = [Prefetch(NEXT_A, 4096, 64, 128), Prefetch(NEXT_B, 8192, 32, 256)]
+    soon = [Prefetch(NEXT_A, 4096, 64, 128), Prefetch(NEXT_B, 8192, 32, 256, operand=1)]
     following = [(NEXT_A, "%next_a"), (NEXT_B, "%next_b")]
     text = dot_text([make_spec((64, 64, 32), f32, f32)], ZEN4, soon, following)
     first, then = text.rindex("ptr %next_b"), text.rindex("ptr %next_a")
@@ -232,3 +232,15 @@ def test_code_is_small(golden) -> None:
     text = dot_text([make_spec((64, 64, 32), f32, f32)], ZEN4)
     assert text.count("\n") < 180
     golden(text, "cpu/dot_f32_64x64x32.ll")
+
+
+@pytest.mark.parametrize(("cpu", "adds_last"), [("znver4", False), ("znver5", True)])
+@pytest.mark.parametrize("zero_init", [False, True])
+def test_zen_5_reads_a_block_behind_its_last_step(cpu: str, adds_last: bool, zero_init: bool) -> None:
+    """Its multiply-adds wait for the sums in front of the loop; where these begin with zeros, nobody reads them."""
+    text = dot_text([make_spec((64, 64, 32), f32, f32, zero_init=zero_init)], host_target(cpu))
+    blocks = re.split(r"^\w+:\n", text, flags=re.MULTILINE)
+    at = next(number for number, block in enumerate(blocks) if "call <16 x float> @llvm.fma" in block)
+    in_front, behind = blocks[at - 1], blocks[at + 1]
+    assert ("load <16 x float>" in in_front) == (not zero_init and not adds_last)
+    assert ("load <16 x float>" in behind) == ("fadd <16 x float>" in behind) == (not zero_init and adds_last)

@@ -191,7 +191,7 @@ def test_b_is_packed_only_where_it_is_read_often_from_rows_that_collide(rows: in
     assert ("%c2047_i64" in packing) == is_packed
 
 
-@pytest.mark.parametrize("apart", [128, 500, 512, 1024])
+@pytest.mark.parametrize("apart", [128, 500, 512, 1020, 1024, 1028])
 @pytest.mark.parametrize("columns", [13, 32])
 def test_rows_collide_or_not(apart: int, columns: int) -> None:
     a, wide = small_integers(128, 21, np.float32, 1), small_integers(21, apart, np.float32, 0)

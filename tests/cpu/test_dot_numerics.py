@@ -146,7 +146,7 @@ def test_operands_read_in_place(types: str, far: str) -> None:
 @pytest.mark.parametrize("row_bytes", [32, 64, 1024])
 def test_prefetching_changes_no_result(rows: int, row_bytes: int) -> None:
     target = host_target()
-    soon = (Prefetch(A, A_STRIDE, rows, row_bytes), Prefetch(WORKSPACE, 4096, rows, row_bytes))
+    soon = (Prefetch(A, A_STRIDE, rows, row_bytes), Prefetch(WORKSPACE, 4096, rows, row_bytes, operand=1))
     found = [make_spec(shape, f32, f32) for shape in ((64, 64, 32), (8, 32, 16), (2, 2, 2))]
     for spec, function in zip(found, compile_dots(found, target, soon), strict=True):
         check(function, spec, target)

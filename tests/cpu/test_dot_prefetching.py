@@ -26,7 +26,7 @@ def shares(a: Shape, b: Shape, c: Shape) -> Block:
     first, second, result, goes_on, number = block.args
     ops = LoopBuilder(block)
     soon = [
-        Prefetch(pointer, ops.add(STRIDES[name], ops.number(0)), *shape)
+        Prefetch(pointer, ops.add(STRIDES[name], ops.number(0)), *shape, operand="abc".index(name))
         for name, pointer, shape in zip("abc", (first, second, result), (a, b, c), strict=True)
     ]
     tiles, instead = until_the_result(ops, soon, goes_on)

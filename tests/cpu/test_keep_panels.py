@@ -149,14 +149,16 @@ def test_programs_that_share_b_find_its_panels(found: list[tuple[int, bool]]) ->
     assert [kept for _, kept in found] == 2 * ([False] * 2 + [True] * 4)
 
 
-@pytest.mark.parametrize(("columns", "collide"), [(1024, True), (1088, False)])
+@pytest.mark.parametrize(
+    ("pitch", "collide"),
+    [(1024, True), (1026, True), (1032, True), (2040, True), (1016, True), (1034, False), (1014, False), (1088, False)],
+)
 def test_rows_that_are_read_where_they_lie_have_no_panels(
-    columns: int, collide: bool, found: list[tuple[int, bool]]
+    pitch: int, collide: bool, found: list[tuple[int, bool]]
 ) -> None:
-    """Only rows that collide in the cache are packed."""
-    run(matrix(256, 64), matrix(64, columns), "down", tile=(128, 64))
-    tiles = columns // 64
-    assert [kept for _, kept in found] == tiles * ([False] * 2 + [collide] * 2)
+    """Only rows that collide in the cache are packed: eight of 256 bytes, up to 32 bytes from whole pages each."""
+    run(matrix(256, 64), matrix(64, pitch)[:, :960], "down", tile=(128, 64))
+    assert [kept for _, kept in found] == 15 * ([False] * 2 + [collide] * 2)
 
 
 def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[int, bool]]) -> None:

@@ -358,6 +358,22 @@ def test_programs_that_run_together(kernel):
     assert with_versions(kernel, B=16)[1]
 
 
+@tw.jit
+def selecting(x_ptr, out_ptr, N, bound, B: tl.constexpr):
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    tl.store(out_ptr + m * N + n, tl.where(n < bound, tl.load(x_ptr + m * N + n), 1))
+
+
+@pytest.mark.parametrize("bound", [-1, 15, 16, 75, 127, 128, 300])
+def test_lanes_of_all_programs_are_selected(bound):
+    """That the first tile is selected as a whole does not say so of those behind it."""
+    x, out = numbers(16, 256), np.zeros((16, 256), np.float32)
+    selecting[(8,)](x, out, 256, bound, B=16, num_threads=1)
+    wanted = np.where(np.arange(128) < bound, x[:, :128], 1)
+    np.testing.assert_array_equal(out, np.pad(wanted, ((0, 0), (0, 128))))
+    assert with_versions(selecting, B=16, numbers=(256, bound))[1]
+
+
 # ------------------------------------------------------------------ meaning
 
 

@@ -441,7 +441,7 @@ PRODUCT = """
     %seen = arith.minsi %rows, %c8 : i64
     %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
     "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %seen, %c16, %true, %soon, %c64) <{
-      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>,
+      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 0, 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>,
       i64, i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
     tt.return
   }

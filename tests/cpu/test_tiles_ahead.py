@@ -50,7 +50,10 @@ def product(
         x = tl.load(a + at[:, None] * (K * TURNS * STEP) + (turn * K + k)[None, :] * STEP)
         if HOW == "outside":
             x = fixed
-        y = tl.load(b + (turn * K + k)[:, None] * N + n[None, :])
+        below = turn * K + k
+        if HOW == "shared":
+            below //= 4
+        y = tl.load(b + below[:, None] * N + n[None, :])
         total = tl.dot(x, y, total)
     row = m
     if WHERE == "loaded":
@@ -81,7 +84,8 @@ def launch(how: str, step: int = 1, shift: int = 0, where: str = "") -> tuple[An
         rows = np.hstack([np.roll(part, -by, 0) for part, by in zip(parts, table[-TURNS:], strict=True)])
     if how == "outside":
         rows = np.tile(a[: M * K].reshape(M, K).astype(np.float32) + shift, (1, TURNS))
-    expected = rows @ b.reshape(K * TURNS, N).astype(np.float32)
+    below = np.arange(K * TURNS) // (4 if how == "shared" else 1)
+    expected = rows @ b.reshape(K * TURNS, N)[below].astype(np.float32)
     places = {"loaded": table[:M], "late": (np.arange(M) + table[0]) % M}
     return kernel, out[places.get(where, slice(None))], expected
 
@@ -91,16 +95,17 @@ def launch(how: str, step: int = 1, shift: int = 0, where: str = "") -> tuple[An
     [
         ("straight", 1, 0, 3),
         ("wrapped", 1, 5, 3),
-        ("table", 1, 0, 1),
-        ("number", 1, 0, 1),
-        ("outside", 1, 2, 1),
-        ("straight", 3, 0, 1),
+        ("shared", 1, 0, 2),
+        ("table", 1, 0, 2),
+        ("number", 1, 0, 2),
+        ("outside", 1, 2, 2),
+        ("straight", 3, 0, 2),
     ],
 )
 def test_rows_that_are_known_early_are_fetched(how: str, step: int, shift: int, tiles: int) -> None:
     """Right at the end of memory, too, and without looking up what comes behind the table.
 
-    Where there are two, there is a third: the place of the result.
+    Where there are tiles whose places are known, there is one more: the place of the result.
     """
     kernel, out, expected = launch(how, step, shift)
     np.testing.assert_array_equal(out, expected)
@@ -137,4 +142,57 @@ def test_the_result_is_asked_for_in_the_last_turn() -> None:
     module = loops_until(kernel, "copy_elision")
     (function,), (op,) = functions_of(module), module.ops_of(Matmul)
     assert root_of(op.soon[4]) is function.body.args[2]
-    assert op.soon_extents[4:] == (M, N * 4)
+    assert op.soon_extents[6:] == (2, M, N * 4)
+
+
+@tw.jit
+def attention_like(q, k, v, out, rows, BLOCK: tl.constexpr, TURNS: tl.constexpr):
+    """Two products a turn: a left factor that all turns share, and one that is computed from the first result."""
+    i, pid, head = tl.arange(0, BLOCK), tl.program_id(0), tl.program_id(1)
+    at = (pid * BLOCK + i)[:, None] * BLOCK + i[None, :]
+    left = tl.load(q + at) * 2.0
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for turn in range(TURNS):
+        here = (turn * BLOCK + i)[:, None] * BLOCK + i[None, :]
+        scores = tl.dot(left, tl.trans(tl.load(k + here)))
+        total = tl.dot(tl.maximum(scores, 0.0), tl.load(v + here), total)
+    out += head * rows
+    pitch = tl.minimum(rows, BLOCK)
+    tl.store(out + (pid * BLOCK + i)[:, None] * pitch + i[None, :], total)
+
+
+def launch_attention() -> tuple[Any, np.ndarray, np.ndarray]:
+    """The kernel on four programs, its result, and what it has to be."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.integers(-3, 4, (rows, 32)).astype(np.float32) for rows in (64, 96, 96))
+    out = np.zeros((128, 32), np.float32)
+    kernel = attention_like[(2, 2)](q, k, v, out, 64 * 32, BLOCK=32, TURNS=3)
+    return kernel, out, np.tile(np.maximum(2 * q @ k.T, 0) @ v, (2, 1))
+
+
+def test_loops_of_two_products_ask_for_what_follows_them() -> None:
+    """The first product asks for the next keys, and at last for the next program's queries.
+
+    The second one asks for the next values, and at last for the place of the result. That is computed behind the loop,
+    and so is the distance of its rows.
+    """
+    kernel, out, expected = launch_attention()
+    np.testing.assert_array_equal(out, expected)
+    module = loops_until(kernel, "copy_elision")
+    (function,) = functions_of(module)
+    q, k, v, result, *_ = function.body.args
+    first, second = module.ops_of(Matmul)
+    assert (first.asked_operands, second.asked_operands) == ((1, 2), (1, 2))
+    assert [root_of(place) for place in first.soon[::2]] == [k, q]
+    assert [root_of(place) for place in second.soon[::2]] == [v, result]
+
+
+def test_a_product_that_finds_its_panels_asks_for_the_next_ones() -> None:
+    """The next keys are transposed already where a program before has come by."""
+    kernel, *_ = launch_attention()
+    before, after = (loops_until(kernel, name).ops_of(Matmul)[0] for name in ("copy_elision", "keep_panels"))
+    keys, panels = before.soon[0], after.soon[0]
+    assert isinstance(keys.op, Op)
+    assert panels.op is not None
+    assert panels.op.name == "arith.select"
+    assert root_of(panels.op.operands[2]).name == "k"

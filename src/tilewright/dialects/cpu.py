@@ -278,7 +278,8 @@ def _verify_matmul(op: Matmul) -> None:
     require(is_told, op, "is told where B is kept, and by an i1 whether it is there")
     pairs = [value.type for value in op.soon]
     fits = all(isinstance(type, PointerType) for type in pairs[::2]) and all(type is i64 for type in pairs[1::2])
-    require(fits and len(pairs) == len(op.soon_extents), op, "what is read soon is addresses, with strides and extents")
+    fits = fits and 3 * len(pairs) == 2 * len(op.soon_extents)
+    require(fits, op, "what is read soon is addresses, with strides and extents")
 
 
 @declares("cpu.matmul", effect=Effect.READ_WRITE, results=0, verify=_verify_matmul)
@@ -291,7 +292,8 @@ class Matmul(Op):
         depth, rows, columns: how many of k, m and n count; beyond, `sums` may hold anything, and the operands end.
         further: `panels` and `kept`, if there are these, `waiting`, and `soon`.
         soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
-        soon_extents: the rows of each such matrix, and their bytes.
+        soon_extents: of each such matrix, whether it is the next A (0), B (1), or where C goes to (2); its rows, and
+            their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
         zero_init: an i1, whether what `sums` held before is not read.
         keeps: there are `panels` and `kept`.
@@ -325,6 +327,11 @@ class Matmul(Op):
     @property
     def soon(self) -> list[Value]:
         return self.further[2 * self.keeps + 3 * self.waits :]
+
+    @property
+    def asked_operands(self) -> Sequence[int]:
+        """For each matrix of `soon`, the number of its operand."""
+        return self.soon_extents[::3]
 
     def keep(self, panels: Value, kept: Value) -> None:
         """Let B be kept at `panels`, where it is already if `kept` holds."""

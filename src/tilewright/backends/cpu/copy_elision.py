@@ -38,7 +38,8 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import is_on, single_address
 from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.next_turn import NextTurn
-from tilewright.backends.cpu.tiles_ahead import computed_from, result_rows, rows_ahead
+from tilewright.backends.cpu.order_programs import order_of
+from tilewright.backends.cpu.tiles_ahead import computed_from, result_rows, rows_ahead, rows_of_next_program
 from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
@@ -164,11 +165,21 @@ class _Products:
                 parts = [b.offset(b.pointing(v, i8), b.mul(each.index, stride_bytes(v))) for v in places]
                 put_matmul(b, spec, parts, ())
             return
-        soon = [p for v in (op.a, op.b) if (p := self._prefetch(b, op, v)) is not None]
-        asks = len(soon) == 2 and self.target.costs.asked_results
-        result = result_rows(b, op, self.loops[-1], self.written) if asks else None
+        found = [self._prefetch(b, op, v) for v in (op.a, op.b)]
+        soon = [replace(tile, operand=number) for number, tile in enumerate(found) if tile is not None]
+        result = self._behind_the_loop(b, op) if soon and self.target.costs.asked_results else None
         left, right, spec = self._in_place(b, op, spec)
         put_matmul(b, spec, [left, right, op.accumulator], soon if result is None else [*soon, result])
+
+    def _behind_the_loop(self, b: LoopBuilder, op: CpuDot) -> Prefetch | None:
+        """The memory that the loop around a product is followed by: where its result goes, or the next program's A."""
+        loop = self.loops[-1]
+        found = result_rows(b, op, loop, self.written)
+        if found is None and op.a in self.computed and op.block is loop.body:
+            load, nest = self.computed[op.a]
+            if nest.block is loop.block:
+                return rows_of_next_program(b, load, nest, order_of(self.function)[0])
+        return found
 
     def _in_place(self, b: LoopBuilder, op: CpuDot, spec: DotSpec) -> tuple[Value, Value, DotSpec]:
         """The operands of a dot, and how they lie, where they are read from the memory that they come from."""

@@ -58,7 +58,7 @@ def put_matmul(b: LoopBuilder, spec: DotSpec, places: Sequence[Value], soon: Seq
     counts = ((spec.depth, spec.k), (spec.rows, spec.m), (spec.columns, spec.n))
     numbers = [spec.a_stride, spec.a_step, spec.b_stride, spec.b_step]
     numbers += [extent if count is None else count for count, extent in counts]
-    extents = DenseArray(i64, tuple(number for tile in soon for number in (tile.rows, tile.row_bytes)))
+    extents = DenseArray(i64, tuple(n for tile in soon for n in (tile.operand, tile.rows, tile.row_bytes)))
     attributes: dict[str, Attribute] = {"shape": DenseArray(i64, (spec.m, spec.n, spec.k))}
     attributes |= {name: True for name in FLAGS if getattr(spec, name)} | ({"soon_extents": extents} if soon else {})
     operands = [b.pointing(place, type) for place, type in zip(places, types, strict=True)]
@@ -92,5 +92,6 @@ def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
         columns=None if known(op.columns) == n else op.columns,
         zero_init=op.zero_init if zero_init is None else bool(zero_init),
     )
-    tiles = zip(op.soon[::2], op.soon[1::2], op.soon_extents[::2], op.soon_extents[1::2], strict=True)
-    return spec, [Prefetch(place, offset_of(stride), rows, bytes) for place, stride, rows, bytes in tiles]
+    extents = op.soon_extents
+    tiles = zip(op.soon[::2], op.soon[1::2], extents[::3], extents[1::3], extents[2::3], strict=True)
+    return spec, [Prefetch(place, offset_of(step), rows, bytes, which) for place, step, which, rows, bytes in tiles]

@@ -34,7 +34,7 @@ def expand_dots(module: Op, target: Target) -> bool:
                 left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
                 space = _workspace(b, spec, target, sums)
                 kept = None if op.panels is None or op.kept is None else (b.pointing(op.panels, i8), op.kept)
-                goes_on = _goes_on(b, op) if len(soon) > (2 if spec.columns is None else 0) else None
+                goes_on = _goes_on(b, op) if 2 in op.asked_operands or (soon and spec.columns is not None) else None
                 turns = Turns(*op.waiting) if op.waits else None
                 lower_dot(
                     b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on, turns=turns

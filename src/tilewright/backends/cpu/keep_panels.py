@@ -28,7 +28,8 @@ from typing import NamedTuple
 from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
 from tilewright.backends.cpu.computed_right import ComputedRight, Span, computed_right, span_of, taken_out
-from tilewright.backends.cpu.dot.lower import kept_bytes, packing_pays_off
+from tilewright.backends.cpu.dot.lower import kept_bytes
+from tilewright.backends.cpu.dot.packing_choice import packing_pays_off
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
@@ -263,14 +264,15 @@ class _Keeper:
             op.block.splice(b.block, op.next)
 
     def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
-        """Let a product that asks for the next A and B ask for the panels that follow, where it finds its own."""
+        """Let a product that asks for the next B ask for the panels that follow, where it finds its own."""
         op = self.product.op
-        if len(op.soon) >= 4:
-            first = len(op.operands) - len(op.soon)
-            place, stride = op.soon[2:4]
-            row = b.number(op.soon_extents[3])
+        if 1 in op.asked_operands and (0 in op.asked_operands or self.product.computed is None):
+            number = list(op.asked_operands).index(1)
+            first = len(op.operands) - len(op.soon) + 2 * number
+            place, stride = op.operands[first : first + 2]
+            row = b.number(op.soon_extents[3 * number + 2])
             panels = b.select(kept, following, place), b.select(kept, row, stride)
-            op.set_operands([*op.operands[: first + 2], *panels, *op.operands[first + 4 :]])
+            op.set_operands([*op.operands[:first], *panels, *op.operands[first + 2 :]])
 
     def _key(self, b: LoopBuilder) -> list[Value]:
         """All that the panels depend on, apart from memory, and that may differ from turn to turn."""

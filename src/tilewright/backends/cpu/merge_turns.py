@@ -173,7 +173,7 @@ class _Turns:
 
     def _ask_for_all(self) -> None:
         """Ask for the A and B of so many turns ahead: columns of A go on to the right, rows of B below."""
-        rows, bytes, rows_of_b, *others = self.op.soon_extents or (0, 0, 0)
-        if others:
-            extents = (rows, self.most * bytes, self.most * rows_of_b, *others)
+        if self.op.asked_operands[:2] == (0, 1):
+            a, rows, bytes, b, rows_of_b, *others = self.op.soon_extents
+            extents = (a, rows, self.most * bytes, b, self.most * rows_of_b, *others)
             self.op.attributes["soon_extents"] = DenseArray(i64, extents)

@@ -10,7 +10,8 @@ which the sums go behind the loop is fetched (`result_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 
 from tilewright.analysis.value_forms import size_of
 from tilewright.backends.cpu.costs import makers
@@ -22,10 +23,13 @@ from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
 from tilewright.backends.cpu.nest.loads import single_address
 from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.version_loops import assumable_in
+from tilewright.backends.llvm.elementwise import is_elementwise
+from tilewright.dialects.arith import Division
 from tilewright.dialects.cpu import CpuDot, Nest, Read, Write
 from tilewright.dialects.scf import For
-from tilewright.dialects.tt_memory import Load, Store
-from tilewright.ir.core import Value, tile_type
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.dialects.tt_program import ProgramId
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import i8
 
 
@@ -57,7 +61,7 @@ def rows_ahead(b: LoopBuilder, access: Load | Store, nest: Nest, scalar: Callabl
     """
     place = access.pointer
     shape, size = tile_type(place).shape, size_of(place)
-    down, along = (_stride(b, place, nest, axis) for axis in (0, 1))
+    down, along = (_stride(Context(b, scalar, 1), place, nest, axis) for axis in (0, 1))
     if down is None or along is None or 1 not in (down, along):
         return None
     axis, stride = (0, down) if along == 1 else (1, along)
@@ -82,9 +86,94 @@ def result_rows(b: LoopBuilder, dot: CpuDot, loop: For, written: Container[Value
     if found is None or dot.block is not loop.body:
         return None
     store, nest = found
-    outside = [v for op in makers(store.pointer) for v in op.operands if v.op is None or v.op.block is not nest.body]
-    is_known = all(v in written or (v.op is not None and v.op.definition.constant) for v in outside)
-    return rows_ahead(b, store, nest, operand_of) if is_known and _is_told(store.pointer) else None
+    steps = {value: _steps_behind(loop, value, written) for value in _outside(store.pointer, nest)}
+    if not _is_told(store.pointer) or None in steps.values():
+        return None
+    rows = rows_ahead(b, store, nest, lambda value: operand_of(_again(b, value, steps[value] or ())))
+    return None if rows is None else replace(rows, operand=2)
+
+
+def rows_of_next_program(b: LoopBuilder, load: Load, nest: Nest, fastest: str) -> Prefetch | None:
+    """The memory that the next program of this thread reads by `load`, which stands in `nest`; None if it is the same.
+
+    Args:
+        b: where ops go.
+        load: reads what every turn of a loop multiplies by.
+        nest: the nest around.
+        fastest: the axis of the grid along which programs follow each other.
+    """
+    steps = {value: _steps_between_programs(value, fastest) for value in _outside(load.pointer, nest)}
+    if not any(steps.values()):
+        return None
+    found = rows_ahead(b, load, nest, lambda value: operand_of(_again(b, value, steps[value])))
+    return None if found is None else replace(found, operand=2)
+
+
+def _outside(place: Value, nest: Nest) -> list[Value]:
+    """The values from outside `nest` that `place` is computed from."""
+    stack, seen, found = [place], set[Op](), list[Value]()
+    while stack:
+        value = stack.pop()
+        if value.op is None or value.op.block is not nest.body:
+            found.append(value)
+        elif value.op not in seen:
+            seen.add(value.op)
+            stack += value.op.operands
+    return found
+
+
+def _steps_between_programs(value: Value, fastest: str) -> list[Op]:
+    """The ops by which a scalar differs in the next program, in order; none where it is the same or nothing tells."""
+
+    def is_known(op: Op) -> bool:
+        return _is_plain(op) or (op.name == "tt.get_program_id" and isinstance(op, ProgramId) and op.axis == fastest)
+
+    moving = dict[Value, Op]()
+    for op in _steps_to(value, is_known):
+        if isinstance(op, ProgramId) or any(v in moving for v in op.operands):
+            moving[op.result] = op
+    return list(moving.values())
+
+
+def _steps_behind(loop: For, value: Value, written: Container[Value]) -> list[Op] | None:
+    """The ops behind `loop` that compute a scalar from those in `written`, in order; None where others do."""
+
+    def is_there(value: Value) -> bool:
+        return value in written or (value.op is not None and value.op.definition.constant)
+
+    steps = _steps_to(value, lambda op: _is_plain(op) and op.block is loop.block and not is_there(op.result))
+    known = {op.result for op in steps}
+    needed = [value, *(v for op in steps for v in op.operands)]
+    return steps if all(v in known or is_there(v) for v in needed) else None
+
+
+def _steps_to(value: Value, is_step: Callable[[Op], bool]) -> list[Op]:
+    """The ops of which `is_step` holds that `value` is computed by, each behind those that it needs."""
+    found, stack = dict[Op, None](), [value]
+    while stack:
+        op = stack[-1].op
+        if op is None or op in found or not is_step(op):
+            stack.pop()
+            continue
+        needed = [v for v in op.operands if v.op is not None and v.op not in found and is_step(v.op)]
+        stack += needed
+        if not needed:
+            found[op] = None
+    return list(found)
+
+
+def _again(b: LoopBuilder, value: Value, steps: Iterable[Op]) -> Value:
+    """A scalar as `steps` compute it once more, the number of the program being that of the next one."""
+    found = dict[Value, Value]()
+    for op in steps:
+        operands = [found.get(v, v) for v in op.operands]
+        found[op.result] = b.add(op.result, 1) if isinstance(op, ProgramId) else b.copy(op, operands).result
+    return found.get(value, value)
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether a scalar op may be executed at any time."""
+    return isinstance(op, AddPtr) or (is_elementwise(op) and not isinstance(op, Division))
 
 
 def _store_of(dot: CpuDot, loop: For) -> tuple[Store, Nest] | None:
@@ -102,9 +191,8 @@ def _is_made_of(value: Value, dot: CpuDot) -> bool:
     return any(isinstance(op, Read) and op.buffer is dot.accumulator for op in makers(value))
 
 
-def _stride(b: LoopBuilder, place: Value, nest: Nest, axis: int) -> Scalar | None:
+def _stride(c: Context, place: Value, nest: Nest, axis: int) -> Scalar | None:
     """The distance of neighbours along an axis, in elements, where remainders go on; None if it is not one number."""
-    c = Context(b, operand_of, 1)
     c.extent = tile_type(place).shape[axis]
     c.begin(Guarded(c.lane_level))
     index = (LANE, ZERO) if axis == 0 else (ZERO, LANE)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright.backends.cpu.alignment import ELSEWHERE, Tags, least_lanes, operand_tags
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, is_tile
-from tilewright.backends.cpu.nest.loads import masks_memory
+from tilewright.backends.cpu.nest.loads import is_mask
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.version_atomics import OWN
 from tilewright.dialects.arith import Division, Select
@@ -107,7 +107,7 @@ def _named_by(op: Op) -> list[Value]:
     if isinstance(op, ACCESSES) or (isinstance(op, AtomicRmw) and not _competes(op)):
         return [op.mask] if op.mask is not None and is_tile(op.mask) else []
     if isinstance(op, Select):
-        return [op.condition] if is_tile(op.condition) and masks_memory(op.condition) else []
+        return [op.condition] if is_mask(op) else []
     if not isinstance(op, Division) or not is_tile(op.result):
         return []
     type = op.result.type.scalar

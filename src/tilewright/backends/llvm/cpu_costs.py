@@ -47,6 +47,7 @@ class CpuCosts(NamedTuple):
             0: they are never kept.
         merged_groups: groups of k of a turn up to which several turns of a product are multiplied at once, where one
             instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never are.
+        adds_results_last: a block of a product is read behind its last step, and not waited for in front of the first.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -79,6 +80,7 @@ class CpuCosts(NamedTuple):
     kept_rows: int
     kept_groups: int
     merged_groups: int
+    adds_results_last: bool
     transposed_pieces: int
     near_caches: int
     asked_row: int
@@ -108,6 +110,7 @@ X86 = CpuCosts(
     kept_rows=24 << 10,
     kept_groups=0,
     merged_groups=0,
+    adds_results_last=False,
     transposed_pieces=2,
     near_caches=512 << 10,
     asked_row=8192,
@@ -131,6 +134,7 @@ ZEN5 = AVX512._replace(
     kept_rows=4 << 10,
     kept_groups=8 << 10,
     merged_groups=16,
+    adds_results_last=True,
     asked_short_row=4096,
     asked_under_mask=2048,
     asked_results=True,

@@ -21,12 +21,13 @@ from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
+from tilewright.backends.cpu.dot.packing_choice import are_apart, packing_pays_off
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import Result, at_any_step, prefetch_shares, until_the_result
+from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, Turns, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE, SINGLE_ROW, WAYS
+from tilewright.backends.llvm.cpu_costs import PAGE, SINGLE_ROW
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
@@ -123,7 +124,7 @@ def _copied_if_colliding(ops: LoopBuilder, plan: Plan, a: Value, workspace: Valu
     """A, which lies as [k][m] and whose rows are `stride` bytes apart, copied where these are whole pages."""
     spec, by = plan.spec, plan.by
     into = Packed(pointer=workspace, lanes=min(spec.m, plan.shape.lanes), columns=spec.m, groups=plan.depth)
-    with ops.branch(_are_apart(ops, times(ops, spec.a_stride, by.element_bytes), PAGE)) as branch, branch.then():
+    with ops.branch(are_apart(ops, times(ops, spec.a_stride, by.element_bytes), PAGE)) as branch, branch.then():
         copy_rows(ops, by, a, into, row_bytes=stride)
     step = branch.join(ops.number(spec.m * by.word_bytes), ops.number(stride))
     return Rows(branch.join(workspace, a), by.word_bytes, step)
@@ -144,13 +145,6 @@ def kept_bytes(spec: DotSpec, target: Target, *, computed: bool = False) -> int:
     is_interleaved = plan.by.group > 1 and not spec.b_transposed
     least = target.costs.kept_groups if is_interleaved and not computed else 1
     return bytes if 0 < least <= bytes else 0
-
-
-def packing_pays_off(ops: LoopBuilder, spec: DotSpec, target: Target) -> Value | None:
-    """An i1: whether a product with panels packs its B, where that depends on the launch; None: it does."""
-    plan = plan_of(spec, target)
-    assert plan is not None, "it has panels"
-    return _packing_pays_off(ops, plan) if plan.reads_vectors else None
 
 
 def _panels(
@@ -239,35 +233,6 @@ def _transpose_or_copy(ops: LoopBuilder, target: Target, plan: Plan, b: Value, i
             copy_words(ops, by, b, into, row_bytes=stride, step=spec.b_step)
 
 
-def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
-    """Whether B is read often, whole, from rows that collide in the cache; or has to be packed. None: certainly."""
-    spec, shape = plan.spec, plan.shape
-    if isinstance(spec.b_step, int) and spec.b_step != 1:
-        return None
-    apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
-    if not plan.rereads_b:
-        return apart
-    far = _rows_collide(ops, plan)
-    if spec.rows is not None:
-        far = ops.and_(far, ops.compare("sgt", ops.number(spec.rows), shape.rows))
-    if spec.columns is not None:
-        far = ops.and_(far, ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
-    return far if apart is None else ops.or_(far, apart)
-
-
-def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
-    """Whether `WAYS` rows of B or more lie on one set of the L1 cache, as they do a multiple of a `PAGE` apart."""
-    spec = plan.spec
-    far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
-    apart = times(ops, spec.b_stride, plan.by.element_bytes)
-    return ops.and_(far, _are_apart(ops, apart, max(PAGE * WAYS // spec.k, CACHE_LINE)))
-
-
-def _are_apart(ops: LoopBuilder, bytes: Offset, unit: int) -> Value:
-    """Whether a distance is a multiple of `unit`, a power of two."""
-    return ops.compare("eq", ops.and_(ops.number(bytes), unit - 1), 0)
-
-
 def _blocks(
     ops: LoopBuilder,
     plan: Plan,
@@ -307,17 +272,17 @@ def _blocks(
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
                 fetch(p, ahead, result)
-            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
+            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init, plan.adds_last)
             product(shape, panel=panel(p), block=place, parts=parts(first, p))
             return []
 
         def vector(v: Offset, _: list[Value]) -> list[Value]:
-            if len(soon) > 1 and goes_on is not None:
+            if asks_both(soon) and goes_on is not None:
                 with ops.branch(goes_on) as branch, branch.then():
                     fetch(whole, soon[:1])
             near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
             part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
-            place = Block(near, row_bytes, spec.zero_init)
+            place = Block(near, row_bytes, spec.zero_init, by.group > 1)
             product(one, panel=part, block=place)
             return []
 
@@ -393,7 +358,8 @@ def _half_block(
         part = panel(ops.lshr(at, bits)).behind(
             ops, times(ops, ops.and_(at, plan.shape.vectors - 1), one.columns * by.word_bytes)
         )
-        place = Block(behind(ops, start, v, one.columns * c_bytes), spec.c_stride * c_bytes, spec.zero_init)
+        near = behind(ops, start, v, one.columns * c_bytes)
+        place = Block(near, spec.c_stride * c_bytes, spec.zero_init, by.group > 1)
         block_of_c(ops, by, one, groups=plan.depth, rows=here, row_offsets=offsets, panel=part, block=place)
         return []
 
@@ -424,7 +390,7 @@ def _row_by_row(
 
         def columns(p: Offset, _: list[Value]) -> list[Value]:
             part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
-            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init)
+            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init, by.group > 1)
             block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
             return []
 

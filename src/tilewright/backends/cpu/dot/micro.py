@@ -145,11 +145,17 @@ class Parts:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of C in memory. `zero_init`: it is written without having been read, an i1 where the launch tells."""
+    """A block of C in memory.
+
+    Attributes:
+        zero_init: it is written without having been read, an i1 where the launch tells.
+        adds_last: what it holds is added behind the last step.
+    """
 
     pointer: Value
     row_bytes: int
     zero_init: bool | Value
+    adds_last: bool
 
 
 def block_of_c(
@@ -179,7 +185,7 @@ def block_of_c(
     """
     places = _places(by, shape, block)
     starts = _start_values(ops, by, shape, places, panel=panel, block=block, parts=parts)
-    if _adds_last(by, block):
+    if by.group > 1 and block.zero_init is not True:
         for place in places:
             ops.prefetch(block.pointer, place, write=True)
     rows_of_a = _pairs_of_rows if by.square else _single_rows
@@ -227,13 +233,13 @@ def _start_values(
     block: Block,
     parts: Parts | None,
 ) -> list[Value]:
-    """The accumulators before the first step. With groups C is added last: see `_final_values`."""
+    """The accumulators before the first step; where C is added last, see `_final_values`."""
     if panel.correction is not None:
         columns = [v * shape.lanes * by.word_bytes for v in range(shape.vectors)]
         if parts is None:
             return _load_all(ops, by, shape, panel.correction, columns) * shape.rows
         return _corrections(ops, by, shape, parts, columns) * shape.rows
-    if by.group > 1:
+    if block.adds_last:
         return [ops.constant(0, by.total(shape.lanes))] * len(places)
     return _held(ops, by, shape, places, block)
 
@@ -253,18 +259,21 @@ def _final_values(
     ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], sums: list[Value], block: Block
 ) -> list[Value]:
     """The final values of C."""
-    if not _adds_last(by, block):
+    if not block.adds_last or block.zero_init is True:
         return sums
-    before = _held(ops, by, shape, places, block)
+    if block.zero_init is False:
+        return _added(ops, by, shape, places, sums, block)
+    with ops.branch(block.zero_init) as branch, branch.otherwise():
+        added = _added(ops, by, shape, places, sums, block)
+    return [branch.join(value, more) for value, more in zip(sums, added, strict=True)]
+
+
+def _added(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], sums: list[Value], block: Block
+) -> list[Value]:
+    """The sums and what the block holds before."""
+    before = _load_all(ops, by, shape, block.pointer, places)
     return [ops.add(held, value) for held, value in zip(before, sums, strict=True)]
-
-
-def _adds_last(by: Arithmetic, block: Block) -> bool:
-    """Whether C is read after the last step.
-
-    Steps over groups are few, so waiting for C at their start costs 5 to 10 %; fetched early it is there at their end.
-    """
-    return by.group > 1 and block.zero_init is not True
 
 
 def _held(ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], block: Block) -> list[Value]:

@@ -82,6 +82,15 @@ class Plan:
         return self.by.biased and not self.spec.a_biased
 
     @property
+    def adds_last(self) -> bool:
+        """Whether a whole block of C is read after the last step.
+
+        Steps over groups are few, so waiting for C at their start costs 5 to 10 %; fetched early it is there at their
+        end. Blocks of one vector wait for their multiply-adds anyway.
+        """
+        return self.by.group > 1 or self.costs.adds_results_last
+
+    @property
     def packs_b(self) -> bool:
         spec = self.spec
         far = isinstance(spec.b_stride, Value) and self.rereads_b

@@ -78,7 +78,7 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
         soon: the next tiles.
         is_kept: whether a packed B is read next instead.
     """
-    if len(soon) < 2:
+    if not asks_both(soon):
         return soon
     (a, b, *result), size = soon, spec.b_type.bits // 8
     if isinstance(spec.a_step, Value):
@@ -86,7 +86,7 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
     if isinstance(spec.b_step, Value):
         along = spec.k if spec.b_transposed else spec.n
         across = ops.compare("eq", ops.number(spec.b_stride), 1)
-        columns = Prefetch(b.pointer, times(ops, spec.b_step, size), along, b.rows * size)
+        columns = Prefetch(b.pointer, times(ops, spec.b_step, size), along, b.rows * size, b.operand)
         others = (across, columns), _spread(ops, b, spec.b_step)
         if is_kept is None:
             b = replace(b, instead=others)
@@ -96,19 +96,25 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
     return a, b, *result
 
 
+def asks_both(soon: Sequence[Prefetch]) -> bool:
+    """Whether `soon` begins with the next A and the next B."""
+    return [tile.operand for tile in soon[:2]] == [0, 1]
+
+
 def until_the_result(
     ops: LoopBuilder, soon: Sequence[Prefetch], goes_on: Value | None
 ) -> tuple[Sequence[Prefetch], Result | None]:
-    """The next A and B, and the memory that C goes to, which is fetched where there are no next ones.
+    """The next A and B, or one of them, and the memory that C goes to, which is fetched where there are no next ones.
 
     Rows of C are often pages apart, so no processor guesses where the next one is.
 
     Args:
         ops: where ops go.
-        soon: the next A, the next B, and the memory of C; or less.
+        soon: the next A, the next B, and the memory of C; or some of these.
         goes_on: whether A and B are read again.
     """
-    return soon[:2], None if len(soon) < 3 or goes_on is None else (ops.xor(goes_on, 1), soon[2])
+    factors, results = ([t for t in soon if (t.operand == 2) == is_result] for is_result in (False, True))
+    return factors, (ops.xor(goes_on, 1), results[0]) if results and goes_on is not None else None
 
 
 def _spread(ops: LoopBuilder, tile: Prefetch, step: Value) -> tuple[Value, Prefetch]:

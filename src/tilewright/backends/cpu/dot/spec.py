@@ -75,6 +75,7 @@ class Prefetch:
     `rows` and `row_bytes` are powers of two. The addresses need not be valid.
 
     Attributes:
+        operand: 0: the next A, 1: the next B, 2: where C goes to.
         instead: conditions, each with the memory that is read where it is the first to hold.
     """
 
@@ -82,6 +83,7 @@ class Prefetch:
     row_stride: Offset
     rows: int
     row_bytes: int
+    operand: int = 0
     instead: tuple[tuple[Value, Prefetch], ...] = ()
 
 

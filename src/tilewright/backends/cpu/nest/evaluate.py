@@ -32,7 +32,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
-from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memory, needed_mask, read_buffer
+from tilewright.backends.cpu.nest.loads import buffer_address, is_mask, load, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import (
@@ -101,7 +101,8 @@ def _compute(c: Context, value: Value, index: Index) -> Lane:
     if op is None or not isinstance(op.parent, (Accumulate, Nest)):
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
-        return Uniform(c.scalar(value), 0)
+        with c.at(0):  # it is remembered there, though conditions of versions may be all that asks for it now
+            return Uniform(c.scalar(value), 0)
     outer, c.b.location = c.b.location, op.location
     lane = _result(c, op, value, index)
     c.b.location = outer
@@ -192,8 +193,7 @@ def _select(c: Context, op: Select, index: Index) -> Lane:
         known = known_truth(evaluate(c, condition, index))
         if known is not None:
             return evaluate(c, op.chosen if known else op.other, index)
-    is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
-    if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
+    if c.fast and is_mask(op) and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)
 

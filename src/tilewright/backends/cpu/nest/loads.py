@@ -27,7 +27,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
-from tilewright.dialects.arith import Division, Select
+from tilewright.dialects.arith import Constant, Division, Select
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value, defining
@@ -104,14 +104,14 @@ def is_on(c: Context, mask: Lane) -> Value | None:
 
 
 def _reaches(c: Context, below: Scalar, level: int) -> Value:
-    """Whether a bound is no less than the extent of the tile; of one that a condition chooses, both are asked.
+    """Whether a bound is no less than the number of lanes; of one that a condition chooses, both are asked.
 
-    What several masks have in common is then asked once, and what no row changes in front of all of them:
-    (on ? n : 0) >= 64 is on and n >= 64.
+    Programs that run as one have the lanes of all their tiles. What several masks have in common is asked once, and
+    what no row changes in front of all of them: (on ? n : 0) >= 64 is on and n >= 64.
     """
     choice = defining(below, Select) if isinstance(below, Value) else None
     if choice is None or integer_of(choice.other) != 0 or c.extent <= 0:
-        return c.compare("sge", below, c.extent, i64, level)
+        return c.compare("sge", below, c.multiply(c.programs, c.extent, i64, 0), i64, level)
     return c.binary("arith.andi", choice.condition, _reaches(c, choice.chosen, level), i1, level)
 
 
@@ -130,6 +130,17 @@ def counting(c: Context, mask: Lane | None) -> Lane | None:
 def masks_memory(value: Value) -> bool:
     """Whether `value` is the mask of a load or a store, so that a fast version relies on it anyway."""
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
+
+
+def is_mask(op: Select) -> bool:
+    """Whether a fast version may rely on the condition of `op`: the mask of a load or a store, or one of its own.
+
+    A selection between a value and a number masks lanes off, as those of keys that a query does not see.
+    """
+    if not isinstance(op.condition.type, TensorType):
+        return False
+    other = op.other.op
+    return masks_memory(op.condition) or (isinstance(other, Constant) and not isinstance(op.chosen.op, Constant))
 
 
 def read(
