@@ -223,6 +223,7 @@ def test_a_block_copies_to_no_other_block() -> None:
     np.testing.assert_array_equal(z, 3 * x.astype(np.float32) @ y.T.astype(np.float32))
 
 
+@tilewright.jit
 def with_few_elements(x, out):
     """Two elements are looked at as two rows, then follow two others."""
     i = tl.arange(0, 2)

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts, is_tile
-from tilewright.dialects.arith import CompareIntegers, Select
+from tilewright.dialects.arith import Binary, CompareIntegers, Select
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_shape import Broadcast
 from tilewright.ir.attributes import Number
@@ -64,9 +64,9 @@ class Facts(NamedTuple):
         if base in self.ranges:
             found = found.meet(self.ranges[base])
         op = base.op
-        number = integer_of(op.operands[1]) if op is not None and op.name == "arith.addi" else None
-        if op is not None and number is not None:
-            inner, all = self.range_of(op.operands[0]), _all_of(base)
+        number = integer_of(op.rhs) if isinstance(op, Binary) and op.name == "arith.addi" else None
+        if isinstance(op, Binary) and number is not None:
+            inner, all = self.range_of(op.lhs), _all_of(base)
             moved = Range(inner.low + number, inner.high + number)
             if all.low <= moved.low and moved.high <= all.high:
                 found = found.meet(moved)
@@ -264,8 +264,8 @@ def _narrowest(value: Value) -> Value:
 def _root(value: Value) -> Value:
     """The integer that `value` is, but for a constant that is added and for its width."""
     base = _narrowest(value)
-    while base.op is not None and base.op.name == "arith.addi" and integer_of(base.op.operands[1]) is not None:
-        base = _narrowest(base.op.operands[0])
+    while isinstance(op := base.op, Binary) and op.name == "arith.addi" and integer_of(op.rhs) is not None:
+        base = _narrowest(op.lhs)
     return base
 
 
