@@ -237,3 +237,17 @@ def test_tiles_of_fewer_elements_than_ctas_are_reshaped(ctas: int) -> None:
     with tilewright.simulate("cuda:90"):
         with_few_elements[(1,)](x, out, num_ctas=ctas)
     np.testing.assert_array_equal(out, x)
+
+
+@tilewright.jit
+def turned_rows(x, z, M: tl.constexpr, N: tl.constexpr):
+    places = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    halves = tl.permute(tl.reshape(tl.load(x + places), (2, M // 2, N)), (1, 0, 2))
+    tl.store(z + places, tl.flip(tl.reshape(halves, (M, N)), 1))
+
+
+def test_a_gather_from_rows_that_blocks_have_by_turns() -> None:
+    """The blocks' steps along the rows are 4 and 1 there, which is no layout of the kind that gathers choose."""
+    x = np.arange(8 * 32, dtype=np.int64).reshape(8, 32)
+    *_, z = run(turned_rows, (1,), x, np.zeros_like(x), M=8, N=32, capability=90, num_ctas=4)
+    np.testing.assert_array_equal(z, x[[0, 4, 1, 5, 2, 6, 3, 7], ::-1])

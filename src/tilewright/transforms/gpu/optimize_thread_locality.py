@@ -108,9 +108,9 @@ def _is_in_thread(layout: Blocked, axis: int) -> bool:
 
 def _gather_in_warps(op: Gather) -> bool:
     shape, axis = tile_type(op.source).shape, op.axis
-    if len(shape) == 1:
-        return False
     source, workers = distributed_of(op.source), workers_of(op)
+    if len(shape) == 1 or (workers.ctas > 1 and not isinstance(source, Blocked)):  # whose CTAs may leave steps out
+        return False
     others = [dim for dim in thread_order(source, shape) if dim != axis]
     lanes, left = [1] * len(shape), workers.lanes
     for dim in (axis, *others):
