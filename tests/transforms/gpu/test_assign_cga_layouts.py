@@ -9,7 +9,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import Blocked, encoding
-from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts
+from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts, division_of_product
 
 assert tilewright.dialects.__all__
 
@@ -20,8 +20,10 @@ BLOCKED = (
 
 
 def program(between: str = "%f = ttg.convert_layout %b : {tile} -> {right}", extra: str = "") -> Op:
-    tile, sum = f"tensor<64x64xf16, {BLOCKED}>", f"tensor<64x64xf32, {BLOCKED}>"
-    left, right = (f"tensor<64x64xf16, #ttg.dot_op<{{opIdx = {side}, parent = {BLOCKED}}}>>" for side in (0, 1))
+    tile, sum = f"tensor<64x64xf16, {BLOCKED}>", f"tensor<128x64xf32, {BLOCKED}>"
+    left, right = (
+        f"tensor<{n}x64xf16, #ttg.dot_op<{{opIdx = {i}, parent = {BLOCKED}}}>>" for i, n in enumerate((128, 64))
+    )
     names = {"tile": tile, "right": right}
     return parse_module(
         f"""
@@ -89,11 +91,26 @@ def of_descriptors(second: str) -> Op:
     )
 
 
-@pytest.mark.parametrize(("second", "right"), [("%b", ((0, 0),)), ("%a", ((1, 0),))])
-def test_a_descriptor_has_one_division(second: str, right: tuple[tuple[int, ...], ...]) -> None:
+@pytest.mark.parametrize(("second", "divisions"), [("%b", [((0, 0),), ((0, 1),)]), ("%a", [((1, 0),), ((1, 0),)])])
+def test_a_descriptor_has_one_division(second: str, divisions: list[tuple[tuple[int, ...], ...]]) -> None:
     module = of_descriptors(second)
-    assert assign_cga_layouts(module) == (second == "%b")
+    assert assign_cga_layouts(module)
     verify(module)
     loads = [op for op in module.walk() if op.name == "tt.descriptor_load"]
     layouts = [encoding(load.result.type.encoding) for load in loads]
-    assert [layout.cga for layout in layouts if isinstance(layout, Blocked)] == [((1, 0),), right]
+    assert [layout.cga for layout in layouts if isinstance(layout, Blocked)] == divisions
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "ctas", "halved_columns"),
+    [
+        *((64, 64, 2, 1), (64, 64, 8, 3), (128, 64, 2, 0), (128, 64, 4, 1), (128, 128, 2, 1), (128, 128, 4, 1)),
+        *((128, 256, 8, 2), (256, 128, 2, 0), (256, 128, 8, 1), (256, 64, 4, 0), (32, 128, 8, 3)),
+        pytest.param(64, 16, 4, 1, id="columns too few for an instruction"),
+    ],
+)
+def test_products_are_divided_as_in_triton(rows: int, columns: int, ctas: int, halved_columns: int) -> None:
+    """Figures of Triton 3.9, but for the last row, where two blocks would have four columns each."""
+    steps = [(0, 1 << bit) for bit in range(halved_columns)]
+    steps += [(1 << bit, 0) for bit in range(ctas.bit_length() - 1 - halved_columns)]
+    assert division_of_product((rows, columns), ctas) == tuple(steps)

@@ -13,7 +13,8 @@ Functions of packs of elements get tiles whose threads hold whole packs: neighbo
      : tensor<64x64xi32, #ones>                   %b = tt.map_elementwise %a {pack = 4} : tensor<64x64xi32, #fours>
                                                   %y = ttg.convert_layout %b : … -> tensor<64x64xi32, #ones>
 
-Blocks of a cluster load the operands of their own part of a product, so that none reads the memory of another one.
+Blocks of a cluster divide a product as squarely as can be, in Triton's way, and load the operands of their own part, so
+that none reads the memory of another one.
 
     %b = tt.load %p : tensor<32x64x…, #blocked>                   #blocked: each block has half of the rows
     %f = ttg.convert_layout %b : … -> tensor<32x64xf16, #ttg.dot_op<{opIdx = 1, …}>>
@@ -49,6 +50,7 @@ from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.tile_ops import (
     TileOps,
     convert_operand,
+    convert_result,
     layout_of,
     relayout,
     with_layout,
@@ -57,6 +59,8 @@ from tilewright.transforms.gpu.tile_ops import (
 from tilewright.transforms.matching import has_one_use
 
 BLOCK = ("block",)
+ROWS, COLUMNS = 64, 8
+"""The fewest rows and columns that a group of warps, or tensor memory, multiplies at once."""
 
 
 def cta_local_layouts(module: Op) -> None:
@@ -156,8 +160,9 @@ class Factor(NamedTuple):
 
 
 def assign_cga_layouts(module: Op) -> bool:
-    """Let the loads of operands in `module`, whose products have blocked layouts, have what each block multiplies."""
-    changed = False
+    """Divide the products of `module`, which have blocked layouts, and let loads of operands be divided as they are."""
+    divided = [_divide(dot) for dot in module.ops_of(Dot)]
+    changed = any(divided)
     for factor in _movable([*_factors(module)], module):
         layout = layout_of(factor.load.result)
         if isinstance(layout, Blocked) and layout.cga != factor.wanted:
@@ -165,6 +170,39 @@ def assign_cga_layouts(module: Op) -> bool:
             factor.dot.set_operand(factor.side, factor.converted())
             changed = True
     return changed
+
+
+def _divide(dot: Dot) -> bool:
+    """Give each block of a cluster a part of `dot` that is as square as can be, with rows enough for an instruction."""
+    layout, type = layout_of(dot.result), dot.result.type
+    ctas = num_ctas(layout)
+    if ctas == 1 or not isinstance(layout, Blocked) or layout.rank != 2:
+        return False
+    cga = division_of_product(tile_type(dot.result).shape, ctas)
+    if cga == layout.cga:
+        return False
+    new = Blocked(layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order, cga)
+    for index, wanted in enumerate((DotOperand(0, new), DotOperand(1, new), new)):
+        convert_operand(dot, index, wanted)
+    dot.result.type = with_layout(type, new)
+    convert_result(dot.result, type)
+    return True
+
+
+def division_of_product(shape: Sequence[int], ctas: int) -> Bases:
+    """The division of a product of this shape among `ctas` blocks: the longer side is halved, the columns if in doubt.
+
+    No block gets fewer rows than `ROWS` if there are columns to divide, as `wgmma` and `tcgen05` multiply as many.
+    """
+    rows, columns = shape
+    left, halved = rows, 0
+    for _ in range(ctas.bit_length() - 1):
+        if left > 1 and (columns < 2 * COLUMNS or (left > columns and left >= 2 * ROWS)):
+            left //= 2
+        else:
+            columns, halved = columns // 2, halved + 1
+    steps = [(0, 1 << bit) for bit in range(halved)]
+    return (*steps, *((1 << bit, 0) for bit in range((rows // left).bit_length() - 1)))
 
 
 def _factors(module: Op) -> Iterator[Factor]:
