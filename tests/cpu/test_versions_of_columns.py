@@ -61,7 +61,7 @@ def masked(x, out, first, n, channels, X: tl.constexpr, R: tl.constexpr):
 
 
 def expected(x: np.ndarray, first: int, n: int) -> np.ndarray:
-    """What sums give: the places of all elements are those of neighbours, however many channels there are."""
+    """The sums: elements lie side by side, however many channels there are."""
     out = np.full(PITCH, -5, np.float32)
     out[first:n] = x.reshape(ROWS, PITCH)[:, first:n].sum(0)
     return out
