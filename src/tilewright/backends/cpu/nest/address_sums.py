@@ -22,6 +22,8 @@ from tilewright.ir.types import Type, i64
 
 FEWEST_BITS = 32
 """Bits of the integers whose sums do not overflow in addresses; narrower ones wrap."""
+FEWEST_TERMS = 3
+"""The least number of terms of a sum without a known number: two take as long one by one, and one more register."""
 
 
 def widened_sum(c: Context, sum: Scalar, source: Type, level: int) -> Scalar:
@@ -36,7 +38,8 @@ def widened_sum(c: Context, sum: Scalar, source: Type, level: int) -> Scalar:
     blocks = [*c.blocks[: c.depth], c.b.block]
     terms, number = _terms(sum, blocks)
     levels = [min(_level_of(c, term, blocks, level), level) for term in terms]
-    if source.bits < FEWEST_BITS or (number == 0 and len(set(levels)) < 2):
+    is_shared = number != 0 or (len(terms) >= FEWEST_TERMS and len(set(levels)) > 1)
+    if source.bits < FEWEST_BITS or not is_shared:
         return c.extend(sum, source, i64, level)
     total: Scalar = 0
     for deep, term in sorted(zip(levels, terms, strict=True), key=lambda pair: pair[0]):
