@@ -58,6 +58,11 @@ def test_blocks_of_sums(kept: dict[str, int], summed: int, is_down: bool, expect
     assert blocks_of_sums(kept, summed, is_down=is_down) == expected
 
 
+@pytest.mark.parametrize(("run", "columns"), [(0, 256), (512, 256), (64, 64), (96, 32), (100, 16), (16, 16)])
+def test_blocks_of_columns_end_where_neighbours_do(run: int, columns: int) -> None:
+    assert blocks_of_sums({"x": 6272}, 64, is_down=True, run=run)["XBLOCK"] == columns
+
+
 @pytest.mark.parametrize(
     ("sizes", "along", "expected"),
     [
@@ -99,12 +104,12 @@ class Kernel:
 
     def __init__(self, *, is_reduced: bool = False, is_kept: bool = False) -> None:
         rows, elements, parts = (
-            SimpleNamespace(symbol=lambda name=name: name, divisor=divisor)
+            SimpleNamespace(symbol=lambda name=name: name, divisor=divisor, length=96)
             for name, divisor in (("y0", 1), ("x0", 1), ("x1", 8))
         )
         self.range_trees = [
             SimpleNamespace(prefix="y", nodes={"y": rows}),
-            SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}),
+            SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}, numel=96),
         ]
         if is_reduced:
             terms = SimpleNamespace(symbol=lambda: "r0", divisor=1)
@@ -208,6 +213,27 @@ def test_kernels_without_a_loop_along_their_sums_have_blocks_of_columns() -> Non
         kernel = Own(is_reduced=True, is_kept=True)
         kernel.load("x", loaded)
         assert kernel.inductor_meta_per_kernel().get(BLOCKS_OF_ROWS) == blocks
+
+
+@pytest.mark.parametrize(("is_kept", "blocks"), [(True, {"YBLOCK": 1, "XBLOCK": 32}), (False, None)])
+def test_sums_along_two_axes_have_blocks_of_columns(is_kept: bool, blocks: dict[str, int] | None) -> None:
+    """An average of `channels_last` images: 32 channels lie side by side, and other pixels follow."""
+
+    class Own(Kernel): ...
+
+    graph = SimpleNamespace(
+        get_current_device_or_throw=lambda: SimpleNamespace(type="cpu"), sizevars=SimpleNamespace(optimization_hint=int)
+    )
+    note_rows(SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph)))
+    kernel = Own(is_reduced=True, is_kept=is_kept)
+    kernel.numels["r1_"] = 8
+    more = SimpleNamespace(symbol=lambda: "r1", divisor=1)
+    channels = SimpleNamespace(symbol=lambda: "x2", divisor=1, length=32)
+    kernel.range_trees.append(SimpleNamespace(prefix="r1_", nodes={"r1": more}))
+    kernel.range_trees[1].nodes["x % 32"] = channels
+    kernel.load("x", Index(r0=960, r1=32, x2=1))
+    kernel.store("y", Index(x0=1), 0)
+    assert kernel.inductor_meta_per_kernel().get(BLOCKS_OF_ROWS) == blocks
 
 
 def _candidates(size_hints: object, configs: list[Any], **rest: object) -> list[dict[str, int]]:

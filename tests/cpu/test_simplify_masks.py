@@ -222,3 +222,27 @@ def test_results_stay_what_they_were(seed: int) -> None:
             run_ir(module, [x, p, q, out])
             found.append(out)
         np.testing.assert_array_equal(*found)
+
+
+def test_what_a_range_says_by_itself_is_not_asked() -> None:
+    """Lanes are 0 … 15: all are below 16, and none is below 0."""
+    body = compared("a", "slt", 3) + compared("b", "slt", 16, "%lane") + CHOSEN.replace("%qp, %a", "%qp, %b")
+    module = module_of(body)
+    assert simplify_masks(module)
+    verify(module)
+    text = print_op(module)
+    assert "arith.select %a, %v, %zero" in text, "%b is true, so %both is %a, and %r is %v"
+    assert "tt.load %pp, %a, %zero" in text
+
+    module = module_of(compared("a", "slt", 3) + compared("b", "slt", 0, "%lane") + CHOSEN)
+    assert simplify_masks(module)
+    assert "tt.load %pp" not in print_op(module)
+
+
+@pytest.mark.parametrize(("predicate", "number"), [("slt", 15), ("sge", 1), ("sgt", 14)])
+def test_what_some_lanes_of_a_range_say_is_asked(predicate: str, number: int) -> None:
+    module = module_of(compared("a", "slt", 3) + compared("b", predicate, number, "%lane") + CHOSEN)
+    simplify_masks(module)
+    text = print_op(module)
+    assert "tt.load %pp, %both, %zero" in text
+    assert "arith.select %b, %v, %w" in text

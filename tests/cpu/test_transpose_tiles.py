@@ -91,6 +91,25 @@ def sums_of_images(x, out, places, rows, columns, X: tl.constexpr, R: tl.constex
     tl.store(out + y * columns + j, tl.sum(total, 2)[:, :, None], (j < columns) & (y < 3))
 
 
+def sums_of_two_axes(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """Sums over two axes of three, as torch has them: their tile is reshaped, and axes of one element come last."""
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None, None], tl.arange(0, R)[None, None, :]
+    y = tl.arange(0, 4)[None, :, None]
+    inside = (r < rows // 4) & (j < columns) & (y < 4)
+    tile = tl.load(x + (y * (rows // 4) + r) * columns + j, inside, other=0)
+    both = tl.reshape(tl.where(inside, tile, 0), [X, 4 * R])
+    place = tl.reshape(tl.broadcast_to(y * R + r, [X, 4, R]), [X, 4 * R])
+    tl.store(out + j, tl.sum(both, 1)[:, None, None] / 2, j < columns)
+    _, last = tl.reduce((both, place), 1, greater)
+    tl.store(places + j, last[:, None, None], j < columns)
+
+
+@tw.jit
+def greater(a, i, b, j):
+    is_first = (a > b) | ((a == b) & (i < j))
+    return tl.where(is_first, a, b), tl.where(is_first, i, j)
+
+
 def run(kernel: Callable[..., None], x: np.ndarray, tile: tuple[int, int]) -> tuple[list[np.ndarray], str]:
     """Run a kernel on `x`: the arrays that it stores to, and its text as `ttcir`."""
     out, places = np.full_like(x, -5), np.full(COLUMNS, -5, np.int32)
@@ -99,7 +118,10 @@ def run(kernel: Callable[..., None], x: np.ndarray, tile: tuple[int, int]) -> tu
     return [out, places], compiled.asm["ttcir"]
 
 
-@pytest.mark.parametrize("kernel", [sums, weighted, sums_of_images, places_of_maxima, running, random_numbers])
+KERNELS = (sums, weighted, sums_of_images, sums_of_two_axes, places_of_maxima, running, random_numbers)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("tile", [(8, 4), (64, 16), (16, 64), (32, 1)])
 @pytest.mark.parametrize("cpu", CPUS)
 def test_turned_tiles_compute_the_same(
@@ -116,7 +138,7 @@ def test_turned_tiles_compute_the_same(
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
     first, last = tile
-    turned = f"tensor<{'4x' if kernel is sums_of_images else ''}{last}x{first}x"
+    turned = f"tensor<{'4x' if kernel in (sums_of_images, sums_of_two_axes) else ''}{last}x{first}x"
     assert turned in text
     assert turned not in before
 
@@ -182,9 +204,41 @@ def across_two(x, out, N: tl.constexpr):
     tl.store(out + tl.arange(0, N)[:, None] + tl.arange(0, 4)[None, :] * N, summed)
 
 
+def merged(x, out, N: tl.constexpr):
+    """The reshaped tile is more than a sum."""
+    j, y, r = tl.arange(0, N)[:, None, None], tl.arange(0, 4)[None, :, None], tl.arange(0, 4)[None, None, :]
+    both = tl.reshape(tl.load(x + j + (y * 4 + r) * N), [N, 16])
+    tl.store(out + tl.arange(0, N)[:, None] + tl.arange(0, 16)[None, :] * N, both * 2)
+
+
+def merged_running(x, out, N: tl.constexpr):
+    """The reshaped tile is added up step by step."""
+    j, y, r = tl.arange(0, N)[:, None, None], tl.arange(0, 4)[None, :, None], tl.arange(0, 4)[None, None, :]
+    both = tl.cumsum(tl.reshape(tl.load(x + j + (y * 4 + r) * N), [N, 16]), 1)
+    tl.store(out + tl.arange(0, N)[:, None] + tl.arange(0, 16)[None, :] * N, both)
+
+
+def merged_with_first(x, out, N: tl.constexpr):
+    """The axis that lies along memory is part of the merged one."""
+    j, y, r = tl.arange(0, N)[:, None, None], tl.arange(0, 4)[None, :, None], tl.arange(0, 4)[None, None, :]
+    tl.store(out + tl.arange(0, 4), tl.sum(tl.reshape(tl.load(x + j + (y * 4 + r) * N), [N * 4, 4]), 0))
+
+
+def merged_with_others(x, out, N: tl.constexpr):
+    """A tile that is reduced together with the reshaped one is no such tile."""
+    j, y, r = tl.arange(0, N)[:, None, None], tl.arange(0, 4)[None, :, None], tl.arange(0, 4)[None, None, :]
+    both = tl.reshape(tl.load(x + j + (y * 4 + r) * N), [N, 16])
+    place = tl.broadcast_to(tl.arange(0, 16)[None, :], [N, 16])
+    most, last = tl.reduce((both, place), 1, greater)
+    tl.store(out + tl.arange(0, N), most + last)
+
+
+OTHERS = (product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns, across_two, on_diagonals)
+
+
 @pytest.mark.parametrize(
     "kernel",
-    [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns, across_two, on_diagonals, by_index],
+    [*OTHERS, by_index, merged, merged_running, merged_with_first, merged_with_others],
     ids=lambda k: k.__name__,
 )
 def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:

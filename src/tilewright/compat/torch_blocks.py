@@ -7,7 +7,8 @@ the cache behind the others, since the processor sees no stream in them: the pro
 a cache line has numbers.
 
 A kernel that adds up columns has blocks of many columns and few rows of them, where torch has 8 columns of 32 rows, or
-64 of 4: it may read lines one after the other then. One that adds up rows has whole ones, and needs no loop.
+64 of 4: it may read lines one after the other then. Where only some columns lie side by side, as the channels of a
+pixel, blocks end where those do. One that adds up rows has whole ones, and needs no loop.
 
 Which axis is which is known where torch writes a kernel, and blocks are chosen where it is loaded. The facts of a
 kernel (`inductor_meta`), which torch writes beside it, carry them: they are part of the text that is cached.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import pairwise
+from math import gcd, prod
 from typing import Any
 
 from tilewright.compat.torch_products import is_number
@@ -25,10 +27,11 @@ from tilewright.compat.torch_products import is_number
 BLOCKS_OF_ROWS = "blocks_of_rows"
 """The name of the blocks among the facts of a kernel."""
 ACROSS, ALONG, ALONG_KEPT, ALONG_SUMMED = "_is_across", "_is_along", "_is_along_kept", "_is_along_summed"
-WAYS = "_ways"
+WAYS, RUN = "_ways", "_run"
 """The names in torch's kernel that say that it has an access across the innermost axis, along which axes its accesses
-go, whether one of numbers that it adds up goes along the axis `x`, or along that of the sums, and which ways its loads
-go along `x`: 1 forwards, -1 backwards."""
+go, whether one of numbers that it adds up goes along the axis `x`, or along those of the sums, which ways its loads
+go along `x`: 1 forwards, -1 backwards, and how many elements of `x` such numbers have from one remainder 0 to the next,
+0 if there is none."""
 TURNED_ROWS, TURNED_COLUMNS, TURNED_PARTS = 16, 64, 2
 """The block of a kernel that reads along one axis and writes along another: lines of float32, some of them, and the
 block of a third axis. With one element of that, its quotients and remainders are no axis of the tile, and the tile is
@@ -48,6 +51,8 @@ LONGEST_SUM = 8192
 """The greatest length of a row that is added up as a whole; a longer one leaves the near caches."""
 COLUMNS = 64, 256
 """The least and the greatest number of columns that a program adds up, if there are as many."""
+SHORTEST_RUN = 16
+"""The least block of columns of which only so many lie side by side."""
 PROGRAMS = 8
 """The number of programs that share columns, where each gets the least number of them."""
 NEAR = 8
@@ -84,19 +89,28 @@ def note_rows(kernels: Any) -> None:
 def _note(kernel: Any, index: Any) -> None:
     """Note along which axes an access goes: to neighbours, or from one element to another that is none."""
     steps = {tree.prefix: [abs(step) for step in _steps(tree, index)] for tree in kernel.range_trees}
-    kept, summed = steps.get("x", []), steps.get("r0_", [])
+    kept, summed = steps.get("x", []), [*steps.get("r0_", []), *steps.get("r1_", [])]
     if any(step > NEAR for step in kept):
         setattr(kernel, ACROSS, True)
     setattr(kernel, ALONG, vars(kernel).get(ALONG, frozenset()) | {axis for axis, found in steps.items() if 1 in found})
     if kept and summed:
         for name, found in ((ALONG_KEPT, kept), (ALONG_SUMMED, summed)):
             setattr(kernel, name, vars(kernel).get(name, False) or 1 in found)
+        setattr(kernel, RUN, gcd(vars(kernel).get(RUN, 0), *_runs(kernel, index)))
 
 
 def _note_ways(kernel: Any, index: Any) -> None:
     """Note which ways along `x` a load goes to neighbours."""
     steps = {step for tree in kernel.range_trees if tree.prefix == "x" for step in _steps(tree, index)}
     setattr(kernel, WAYS, vars(kernel).get(WAYS, frozenset()) | (steps & {1, -1}))
+
+
+def _runs(kernel: Any, index: Any) -> list[int]:
+    """How many elements of the axis `x` an access reads from one remainder 0 to the next, where it reads remainders."""
+    trees = [tree for tree in kernel.range_trees if tree.prefix == "x"]
+    nodes = [(tree, node) for tree in trees for node in tree.nodes.values() if node.divisor == 1]
+    lengths = [node.length for tree, node in nodes if node.symbol() in index.free_symbols and node.length != tree.numel]
+    return [int(length) for length in lengths if is_number(length)]
 
 
 def _steps(tree: Any, index: Any) -> list[int]:
@@ -144,9 +158,11 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
         along = noted.get(ALONG, frozenset()) & kept.keys()
         return blocks_across(kept, along) if noted.get(ACROSS) else blocks_of(kept) if len(kept) > 1 else None
     is_down, is_along = noted.get(ALONG_KEPT, False), noted.get(ALONG_SUMMED, False)
-    if is_down == is_along or sizes.keys() - kept.keys() != {"r0_"} or (kernel.persistent_reduction and is_along):
+    summed = [size for axis, size in sizes.items() if axis not in kept]
+    is_looped = not kernel.persistent_reduction
+    if is_down == is_along or (is_looped and len(summed) > 1) or not (is_looped or is_down):
         return None
-    blocks = blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+    blocks = blocks_of_sums(kept, prod(summed), is_down=is_down, run=noted.get(RUN, 0))
     if kernel.persistent_reduction and blocks is not None:
         del blocks["R0_BLOCK"]
     return blocks
@@ -165,13 +181,14 @@ def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str,
     return {f"{axis.upper()}BLOCK": min(wanted[axis], _whole(size)) for axis, size in sizes.items()}
 
 
-def blocks_of_sums(kept: Mapping[str, int], summed: int, *, is_down: bool) -> dict[str, int] | None:
+def blocks_of_sums(kept: Mapping[str, int], summed: int, *, is_down: bool, run: int = 0) -> dict[str, int] | None:
     """The blocks of a kernel that adds up `summed` numbers for each of those that are `kept`; None for long rows.
 
     Args:
         kept: the sizes by axis.
-        summed: the size of the axis of the sums.
+        summed: the size of the axes of the sums.
         is_down: whether neighbours in memory are neighbours along `x`, and not along the axis of the sums.
+        run: how many elements of `x` lie side by side in memory, 0 for all; blocks divide it if they can.
     """
     blocks = {f"{axis.upper()}BLOCK": 1 for axis in kept}
     if not is_down:
@@ -179,6 +196,8 @@ def blocks_of_sums(kept: Mapping[str, int], summed: int, *, is_down: bool) -> di
     least, most = COLUMNS
     columns = _whole(kept["x"])
     columns = min(columns, most, max(least, columns // PROGRAMS))
+    if run:
+        columns = min(columns, max(SHORTEST_RUN, run & -run))
     return blocks | {"XBLOCK": columns, "R0_BLOCK": min(_whole(summed), PROGRAM // columns)}
 
 

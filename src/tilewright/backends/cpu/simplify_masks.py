@@ -13,7 +13,8 @@ the ones around it have asked, by other numbers. Where an outer condition holds,
 ranges of integers; those of inner conditions are decided by them, or are not. The mask of a store counts as the
 outermost one, since nobody sees a lane that it turns off. `%x + c` has the range of `%x`, moved, unless it may wrap.
 
-A comparison of a number that was widened by its sign is one of the number itself.
+A comparison of a number that was widened by its sign is one of the number itself. What the numbers of a range tell by
+themselves is not asked: torch masks rows of 64 by `arange(0, 64) < 64`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import NamedTuple
 from tilewright.backends.cpu.costs import conjuncts, is_tile
 from tilewright.dialects.arith import Binary, CompareIntegers, Select
 from tilewright.dialects.tt_memory import Load, Store
-from tilewright.dialects.tt_shape import Broadcast
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_dead, is_pure
@@ -63,13 +65,16 @@ class Facts(NamedTuple):
         found = _all_of(base)
         if base in self.ranges:
             found = found.meet(self.ranges[base])
-        op = base.op
-        number = integer_of(op.rhs) if isinstance(op, Binary) and op.name == "arith.addi" else None
-        if isinstance(op, Binary) and number is not None:
-            inner, all = self.range_of(op.lhs), _all_of(base)
-            moved = Range(inner.low + number, inner.high + number)
-            if all.low <= moved.low and moved.high <= all.high:
-                found = found.meet(moved)
+        op, added = base.op, _added(base)
+        if isinstance(op, MakeRange):
+            found = found.meet(Range(op.start, op.end - 1))
+        elif isinstance(op, (Broadcast, ExpandDims)):
+            found = found.meet(self.range_of(op.source))
+        elif added is not None:
+            (inner, number), all = added, _all_of(base)
+            least, most = (bound + number for bound in self.range_of(inner))
+            if all.low <= least and most <= all.high:
+                found = found.meet(Range(least, most))
         return found
 
     def with_(self, condition: Value, *, holds: bool) -> Facts:
@@ -139,6 +144,8 @@ def simplify_masks(module: Op) -> bool:
                 facts = NOTHING if store.mask is None else NOTHING.with_(store.mask, holds=True)
                 changed |= _simplify_operand(store, 1, facts)
         for choice in reversed(list(function.ops_of(Select))):
+            if choice.block is not None and is_tile(choice.condition):
+                changed |= _simplify_condition(choice)
             changed |= choice.block is not None and _simplify_sides(choice, NOTHING)
         for comparison in function.ops_of(CompareIntegers):
             changed |= _compare_narrower(comparison)
@@ -148,7 +155,7 @@ def simplify_masks(module: Op) -> bool:
 def _simplify_access(access: Load | Store, mask: Value) -> bool:
     """Take out of a mask what follows from the rest of it; returns whether there was such a part."""
     roots = [_root(compared[0]) for compared in map(_compared, conjuncts(mask)) if compared is not None]
-    if len(set(roots)) == len(roots):
+    if len(set(roots)) == len(roots) and not _is_decided(mask):
         return False
     needed = _needed(mask, NOTHING)
     if needed is mask or needed is True or (isinstance(access, Load) and access.is_volatile):
@@ -164,6 +171,23 @@ def _simplify_access(access: Load | Store, mask: Value) -> bool:
                 return False
             none = OpBuilder(access).constant(0, access.result.type)
         access.replace([none])
+    return True
+
+
+def _is_decided(condition: Value) -> bool:
+    """Whether a part of a condition says the same in all lanes."""
+    return any(NOTHING.says(part) is not None for part in conjuncts(condition))
+
+
+def _simplify_condition(choice: Select) -> bool:
+    """Take out of a condition what holds in all lanes; returns whether there was such a part."""
+    needed = _needed(choice.condition, NOTHING) if _is_decided(choice.condition) else choice.condition
+    if needed is choice.condition:
+        return False
+    if isinstance(needed, bool):
+        choice.replace([choice.chosen if needed else choice.other])
+    else:
+        choice.set_operand(0, needed)
     return True
 
 
@@ -264,9 +288,16 @@ def _narrowest(value: Value) -> Value:
 def _root(value: Value) -> Value:
     """The integer that `value` is, but for a constant that is added and for its width."""
     base = _narrowest(value)
-    while isinstance(op := base.op, Binary) and op.name == "arith.addi" and integer_of(op.rhs) is not None:
-        base = _narrowest(op.lhs)
+    while (added := _added(base)) is not None:
+        base = _narrowest(added[0])
     return base
+
+
+def _added(value: Value) -> tuple[Value, int] | None:
+    """The integer and the constant whose sum `value` is."""
+    op = value.op
+    number = integer_of(op.rhs) if isinstance(op, Binary) and op.name == "arith.addi" else None
+    return (op.lhs, number) if isinstance(op, Binary) and number is not None else None
 
 
 def _all_of(value: Value) -> Range:

@@ -5,7 +5,10 @@
 
 Vectors run along the last axis. Where neighbours of that axis lie far apart in memory, each lane is a load of its own.
 All tiles of two axes change, or of three, so no element has to be moved: every op of a function has to be one that does
-not care. A store of which two elements might go to one address does: the last one stays there.
+not care. A store of which two elements might go to one address does: the last one stays there. A sum over two axes of
+three reshapes its tile, which turns as well:
+
+    tt.reshape %x : tensor<64x8x4xf32> -> tensor<64x32xf32>  →  tt.reshape %x : tensor<8x4x64xf32> -> tensor<32x64xf32>
 """
 
 from __future__ import annotations
@@ -21,17 +24,19 @@ from tilewright.dialects.tt_elementwise import InlineAsm
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Fold, MapElementwise, Reduce
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, Splat
 from tilewright.ir.attributes import Attribute, Dense, Number
 from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_dead
 from tilewright.ir.types import Type, i32, with_shape
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.op_builder import OpBuilder
 
 Axes: TypeAlias = tuple[int, ...]
 """Axes of a tile in another order."""
 
-TURNED = (Broadcast, Constant, ExpandDims, Fold, Load, Splat, Store)
-"""Ops that give the same elements where their tiles are the other way round and their `axis` is the other one."""
+TURNED = (Broadcast, Constant, Load, Splat)
+"""Ops that give the same elements where their tiles are the other way round."""
 IN_ORDER = (InlineAsm, MapElementwise)
 """Ops on elements that may take several neighbours at a time."""
 CONTROL = ("scf.", "cf.")
@@ -87,13 +92,23 @@ def _may_turn(op: Op, order: Axes) -> bool:
     if max(ranks, default=0) < len(order):
         return True
     has_elements = isinstance(op, Constant) and isinstance(op.value, Dense)
-    if max(ranks) > len(order) or has_elements or isinstance(op, IN_ORDER):
-        return False
-    if isinstance(op, (ExpandDims, Fold)):
-        return _new_axis(op, order) is not None
-    if isinstance(op, Store):
-        return _lie_apart(op.pointer)
-    return isinstance(op, TURNED) or op.definition.elementwise or op.name.startswith(CONTROL)
+    return max(ranks) == len(order) and not has_elements and _may_turn_tile(op, order)
+
+
+def _may_turn_tile(op: Op, order: Axes) -> bool:
+    """Whether an op with a tile that has the axes of `order` does not care which of them is the first."""
+    match op:
+        case ExpandDims():
+            return _new_axes(op, order) is not None
+        case Fold():
+            return _new_axis(op, order) is not None
+        case Reshape():
+            return _merges(op, order)
+        case Store():
+            return _lie_apart(op.pointer)
+        case _:
+            is_turned = isinstance(op, TURNED) or op.name.startswith(CONTROL)
+            return is_turned or (op.definition.elementwise and not isinstance(op, IN_ORDER))
 
 
 def _lie_apart(pointer: Value) -> bool:
@@ -106,35 +121,86 @@ def _lie_apart(pointer: Value) -> bool:
     return is_over and all(step is not None for step, _ in moved)
 
 
-def _new_axis(op: ExpandDims | Fold, order: Axes) -> int | None:
+def _new_axis(op: Fold, order: Axes) -> int | None:
     """The axis along which an op works on turned tiles; None where its tile of fewer axes would be another one."""
-    if isinstance(op, Fold) and not isinstance(op, Reduce):
-        return order.index(op.axis)
     kept = [axis for axis in order if axis != op.axis]
-    if kept == sorted(kept):
-        return order.index(op.axis)
-    if isinstance(op, Reduce):
-        return None
-    shape = _shape(op.result)
-    long = [axis for axis in kept if shape[axis] > 1]
-    turned, less = [shape[axis] for axis in order], list(_shape(op.source))
-    places = (at for at, extent in enumerate(turned) if extent == 1 and turned[:at] + turned[at + 1 :] == less)
-    return next(places, None) if long == sorted(long) else None
+    return order.index(op.axis) if kept == sorted(kept) or not isinstance(op, Reduce) else None
+
+
+def _new_axes(op: ExpandDims, order: Axes) -> tuple[Value, Axes] | None:
+    """A tile with fewer axes, and the axes that make the turned tile of it, one behind the other; None: there is none.
+
+    Axes of one element come from anywhere, so those that were added to its source before are added anew.
+    """
+    shape, source = _shape(op.result), op.source
+    turned = [shape[axis] for axis in order]
+    long = [axis for axis in order if shape[axis] > 1]
+    places = _added(_shape(source), turned)
+    while places is None and isinstance(source.op, ExpandDims):
+        source = source.op.source
+        places = _added(_shape(source), turned)
+    return None if places is None or long != sorted(long) else (source, places)
+
+
+def _added(less: Axes, shape: list[int]) -> Axes | None:
+    """The axes of `shape` that a tile of the shape `less` does not have, all of one element; None: it has others."""
+    left, places = list(less), list[int]()
+    for at, extent in enumerate(shape):
+        if left[:1] == [extent]:
+            left.pop(0)
+        else:
+            places.append(at)
+    return None if left or any(shape[at] > 1 for at in places) else tuple(places)
+
+
+def _merges(op: Reshape, order: Axes) -> bool:
+    """Whether a reshape makes one axis of all but the one that will be the last, for reductions alone."""
+    first, *others = _shape(op.source)
+    is_merged = len(others) > 1 and order[-1] == 0 and _shape(op.result) == (first, prod(others))
+    return is_merged and all(_reduces_merged(user, order) for user in op.result.uses)
+
+
+def _reduces_merged(op: Op, order: Axes) -> bool:
+    """Whether an op only reduces tiles that are reshaped from ones with the axes of `order`."""
+    makers = [value.op for value in op.operands]
+    merged = [maker for maker in makers if isinstance(maker, Reshape) and len(_shape(maker.source)) == len(order)]
+    return isinstance(op, Reduce) and len(merged) == len(makers)
 
 
 def _turn(ops: list[Op], order: Axes) -> None:
     """Turn all tiles of `ops`, of which each knows its axis from its operands."""
-    axes = {op: _new_axis(op, order) for op in ops if isinstance(op, (ExpandDims, Fold)) and _has(op, order)}
-    for op in ops:
-        if _has(op, order):
-            op.attributes.update({name: _turned_attribute(name, old, order) for name, old in op.attributes.items()})
-    for op, axis in axes.items():
+    tiles = [op for op in ops if _has(op, order)]
+    folds = {op: _new_axis(op, order) for op in tiles if isinstance(op, Fold)}
+    expanded = {op: _new_axes(op, order) for op in tiles if isinstance(op, ExpandDims)}
+    merged = {op.result for op in tiles if isinstance(op, Reshape)}
+    for op in tiles:
+        op.attributes.update({name: _turned_attribute(name, old, order) for name, old in op.attributes.items()})
+    for reduction in {user for value in merged for user in value.uses if isinstance(user, Reduce)}:
+        folds[reduction] = 1 - reduction.axis
+    for op, axis in folds.items():
         assert axis is not None, "an op that knows no axis is not turned"
         op.attributes.update(axis=Number(axis, i32))
+    for op, found in expanded.items():
+        assert found is not None, "an op that knows no axes is not turned"
+        _expand(op, *found)
     for op in ops:
         inner = (arg for region in op.regions for block in region.blocks for arg in block.args)
         for value in (*op.results, *inner):
-            value.type = _turned(value.type, order)
+            value.type = _turned(value.type, (1, 0) if value in merged else order)
+    for op in reversed(ops):
+        if isinstance(op, ExpandDims) and is_dead(op):
+            op.erase()
+
+
+def _expand(op: ExpandDims, source: Value, places: Axes) -> None:
+    """Let `op` make its tile of `source` by axes of one element."""
+    at, shape = OpBuilder(op), list(_shape(source))
+    for place in places[:-1]:
+        shape.insert(place, 1)
+        type = with_shape(source.type, tuple(shape))
+        source = at.emit("tt.expand_dims", (source,), type, {"axis": Number(place, i32)})
+    op.set_operands((source,))
+    op.attributes.update(axis=Number(places[-1], i32))
 
 
 def _has(op: Op, order: Axes) -> bool:

@@ -1,4 +1,4 @@
-"""Loops along rows get a version for what is true nearly always, such as that no lane is masked off.
+"""Loops get a version for what is true nearly always, such as that no lane is masked off.
 
     "cpu.nest"() …                             →      "cpu.nest"() …
       %on = arith.cmpi slt, %i, %n                      %on = arith.cmpi slt, %i, %n
@@ -11,7 +11,7 @@
 A version relies on masks that are on, on quotients of a range that are one number, as it lies between two multiples,
 and on divisors of floats that have a reciprocal. Each is told by numbers in front of the loop, so it is not assumed of
 what depends on lanes that are loaded. Loops of atomics have one version, unless nobody competes for the memory. A turn
-of a cpu.accumulate has two in the same way.
+of a cpu.accumulate has two in the same way, and so has a loop down columns, for what all its rows share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright.backends.cpu.alignment import ELSEWHERE, Tags, least_lanes, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, is_tile
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, conjuncts, is_tile
 from tilewright.backends.cpu.nest.loads import is_mask
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.version_atomics import OWN
@@ -28,6 +28,7 @@ from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.tt_atomics import AtomicRmw
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Join, Reshape
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
@@ -51,8 +52,10 @@ def _ops_of(nest: NestOp) -> list[Op]:
 def _assume_in(nest: Nest) -> int:
     """Put a cpu.assume into `nest` for all that its loops may rely on; returns their number."""
     count = 0
-    for phase, extent, sinks in nest.every_loop() if nest.mode == "rows" else ():
-        if not _is_one_shuffled(nest, extent) and not any(_competes(sink) for sink in sinks):
+    for phase, extent, sinks in nest.every_loop():
+        if nest.mode != "rows":
+            count += _put(nest.body, phase, extent, _assumable_down(nest, sinks))
+        elif not _is_one_shuffled(nest, extent) and not any(_competes(sink) for sink in sinks):
             count += _put(nest.body, phase, extent, _assumable(nest, sinks))
     for loop in nest.op.ops_of(Accumulate):
         tile = next(filter(is_tile, loop.results))
@@ -88,6 +91,33 @@ def _assumable(nest: Nest, sinks: Sequence[Op]) -> list[Asked]:
         asked.append((sink, tags))
         asked += _asked_by((v, tags) for v in sink.operands)
     return [key for key in _in_order(asked, _ops_of(nest.op)) if _is_told(*key, lane)]
+
+
+def _assumable_down(nest: Nest, sinks: Sequence[Op]) -> list[Asked]:
+    """The values that a loop down columns may rely on, none of which differs from row to row: quotients, and masks.
+
+    Nothing is gained where there are masks alone, as each is computed once for all rows.
+    """
+    if not all(isinstance(sink, Reduce) for sink in sinks):
+        return []
+    loads = [op for sink in sinks for op in nest.closures[sink] if isinstance(op, Load) and op.mask is not None]
+    masks = {part for load in loads if load.mask is not None for part in conjuncts(load.mask)}
+    asked = list(_asked_by((v, tuple(range(len(nest.outer) + 1))) for sink in sinks for v in sink.operands))
+    named = [(value, tags) for op, tags in asked for value in op.results if value in masks or _is_quotient(op)]
+    told = [key for key in named if not {ELSEWHERE, nest.axis} & {*key[1]} and _is_told(*key, len(nest.outer))]
+    place: dict[Op | None, int] = {op: number for number, op in enumerate(nest.body)}
+    found = sorted(dict.fromkeys(told), key=lambda key: place[key[0].op])
+    has_quotients = any(isinstance(value.op, Division) for value, _ in found)
+    return [(value, _without(nest.axis, tags)) for value, tags in found] if has_quotients else []
+
+
+def _is_quotient(op: Op) -> bool:
+    return isinstance(op, Division) and isinstance(op.result.type.scalar, IntType)
+
+
+def _without(axis: int, tags: Tags) -> Tags:
+    """The axes of a nest when its loops have none for `axis`."""
+    return tuple(tag - 1 if isinstance(tag, int) and tag > axis else tag for tag in tags)
 
 
 def assumable_in(value: Value, ops: Iterable[Op]) -> list[Asked]:
@@ -134,6 +164,8 @@ def _operands(op: Op, tags: Tags) -> list[Asked]:
         shape, source = tile_type(op.result).shape, tile_type(op.source).shape
         if len(source) == len(shape) + 1 and source[: len(shape) - 1] == shape[:-1]:
             return [(op.source, (*tags, ELSEWHERE))]
+        if source[-1:] == shape[-1:]:
+            return [(op.source, (*(ELSEWHERE,) * (len(source) - 1), tags[-1]))]
     return operand_tags(op, tags)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.backends.cpu.affine import extends_as_one, is_affine
 from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.nest.address_sums import widened_sum
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
@@ -297,10 +298,13 @@ def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform,
 
 def _widen(c: Context, offset: Lane, source: Type) -> Offsets:
     """An offset as i64."""
+    if isinstance(offset, Affine):
+        base = widened_sum(c, offset.base, source, offset.level)
+        return offset._replace(base=base, stride=c.extend(offset.stride, source, i64, offset.level))
     if isinstance(offset, RANGES):
         return widened(c, offset, source, i64)
     if isinstance(offset, Uniform):
-        return Uniform(c.extend(offset.value, source, i64, offset.level), offset.level)
+        return Uniform(widened_sum(c, offset.value, source, offset.level), offset.level)
     found = c.as_vector(offset, source)
     if source is i64:
         return found

@@ -40,6 +40,8 @@ def in_versions(
 ) -> BranchFrame | None:
     """Build the loop that `fast` builds where what it relies on holds, and else that of `general`.
 
+    The loop over chunks of lanes is in both, or around them.
+
     Args:
         c: the context, in front of both.
         asked: what the fast version may rely on, in program order, and the index of each.
@@ -49,14 +51,15 @@ def in_versions(
         The branch between them; None where nothing has to hold, so that there is the fast one only.
     """
     b, only, guarded = c.b, Block(), c.depth + 1
-    c.depth, c.lane_level = guarded, guarded + 1
+    is_around = c.lane_level > c.depth
+    c.depth, c.lane_level = guarded, c.lane_level + is_around
     c.begin(Guarded(guarded))
     c.blocks.append(only)
     conditions = rely(c, asked)
     with b.into(only):
         fast()
     c.blocks.pop()
-    c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
+    c.depth, c.lane_level, c.fast = guarded - 1, c.lane_level - is_around, None
     c.forget(guarded)
     if not conditions:
         b.splice(only)
