@@ -145,7 +145,9 @@ def test_known_launches_on_the_cpu_take_descriptors_too() -> None:
         assert torch.equal(out, 2 * x[:rows])
 
 
-@pytest.mark.parametrize(("dtype", "number"), [(ml_dtypes.bfloat16, 9), (np.float64, 8), (np.int32, 3), (np.uint32, 2), (np.uint8, 0)])
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(ml_dtypes.bfloat16, 9), (np.float64, 8), (np.int32, 3), (np.uint32, 2), (np.uint8, 0)]
+)
 def test_element_types_have_the_numbers_of_the_driver(fake: FakeDriver, dtype: Any, number: int) -> None:
     x, out = cuda.zeros(64, dtype), cuda.zeros(64, dtype)
     padded[(1,)](Descriptor(x, (64,)), out, 64)
