@@ -28,7 +28,7 @@ from tilewright.dialects.tt_shape import Broadcast
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_dead, is_pure
-from tilewright.ir.types import FloatType, IntType
+from tilewright.ir.types import FloatType, IntType, i1
 from tilewright.transforms.arith_rules import NEGATED
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
@@ -246,9 +246,12 @@ def _compare_narrower(op: CompareIntegers) -> bool:
 
 
 def _compared(condition: Value) -> tuple[Value, str, int] | None:
-    """The integer that is compared with a constant, the predicate, and the constant; None: something else."""
+    """The integer that is compared with a constant, the predicate, and the constant; None: something else.
+
+    A truth value with a sign is 0 or -1, and 1 as a constant: it has no range here.
+    """
     op = condition.op
-    if not isinstance(op, CompareIntegers) or op.predicate not in RANGES:
+    if not isinstance(op, CompareIntegers) or op.predicate not in RANGES or op.lhs.type.scalar is i1:
         return None
     number = integer_of(op.rhs)
     return None if number is None else (op.lhs, op.predicate, number)
@@ -257,7 +260,10 @@ def _compared(condition: Value) -> tuple[Value, str, int] | None:
 def _narrowest(value: Value) -> Value:
     """The integer that `value` is, before it was widened by its sign."""
     while value.op is not None and value.op.name == "arith.extsi":
-        (value,) = value.op.operands
+        (source,) = value.op.operands
+        if source.type.scalar is i1:
+            return value
+        value = source
     return value
 
 
