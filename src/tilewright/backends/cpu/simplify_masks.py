@@ -31,7 +31,7 @@ from tilewright.ir.effects import is_dead, is_pure
 from tilewright.ir.types import FloatType, IntType, i1
 from tilewright.transforms.arith_rules import NEGATED
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.matching import integer_of
+from tilewright.transforms.matching import binary_of, integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -63,10 +63,10 @@ class Facts(NamedTuple):
         found = _all_of(base)
         if base in self.ranges:
             found = found.meet(self.ranges[base])
-        op = base.op
-        number = integer_of(op.operands[1]) if op is not None and op.name == "arith.addi" else None
-        if op is not None and number is not None:
-            inner, all = self.range_of(op.operands[0]), _all_of(base)
+        added = binary_of(base, "arith.addi")
+        number = None if added is None else integer_of(added.rhs)
+        if added is not None and number is not None:
+            inner, all = self.range_of(added.lhs), _all_of(base)
             moved = Range(inner.low + number, inner.high + number)
             if all.low <= moved.low and moved.high <= all.high:
                 found = found.meet(moved)
@@ -270,8 +270,8 @@ def _narrowest(value: Value) -> Value:
 def _root(value: Value) -> Value:
     """The integer that `value` is, but for a constant that is added and for its width."""
     base = _narrowest(value)
-    while base.op is not None and base.op.name == "arith.addi" and integer_of(base.op.operands[1]) is not None:
-        base = _narrowest(base.op.operands[0])
+    while (added := binary_of(base, "arith.addi")) is not None and integer_of(added.rhs) is not None:
+        base = _narrowest(added.lhs)
     return base
 
 
