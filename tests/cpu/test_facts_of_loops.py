@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from tilewright.backends.cpu.loop_facts import InvariantBuilder
 from tilewright.backends.cpu.nest import inner
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.dialects.cpu import Read
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Store
 from tilewright.ir.attributes import UNIT, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import i64
+from tilewright.ir.verifier import verify
 
 (STORE,) = parse_module("""
 module {
@@ -78,3 +82,32 @@ def test_facts(differences: dict[str, Any], wanted: dict[str, Any], monkeypatch:
 def test_all_stores_of_a_loop_count(monkeypatch: pytest.MonkeyPatch) -> None:
     again: Op = STORE.clone()
     assert facts(monkeypatch, sinks=[STORE, again])["cpu.stored"] == Number(512, i64)
+
+
+BEHIND = """
+tt.func public @f(%n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %row = tt.get_program_id x : i32
+  %start = arith.extsi %row : i32 to i64
+  %late = arith.constant 5 : i64
+  %other = arith.addi %n, %late : i64
+  scf.for %i = %c0 to %n step %c1 : i64 {
+    %inside = arith.addi %i, %i : i64
+  }
+  tt.return
+}
+"""
+
+
+@pytest.mark.parametrize("operands", [("%n", "%late"), ("%start", "%late"), ("%late", "%late"), ("%n", "%c1")])
+def test_what_is_built_in_front_of_a_loop_stands_behind_all_that_it_uses(operands: tuple[str, str]) -> None:
+    """A constant in the middle of the block is used like any other op."""
+    module = parse_module(BEHIND)
+    (function,), (loop,) = module.ops_of(Func), module.ops_of(For)
+    values = {f"%{value.name}": value for op in function.body for value in op.results} | {"%n": function.body.args[0]}
+    builder = InvariantBuilder(function)
+    builder.in_front_of(loop)
+    made = builder.emit("arith.muli", [values[name] for name in operands], i64)
+    verify(module)
+    assert made.block is function.body

@@ -23,7 +23,7 @@ tt.func public @f(%p: !tt.ptr<{element}>, %n: !tt.ptr<i64>, %o: i64, %s: i64, %o
   %other = arith.constant dense<{zero}> : vector<{lanes}x{element}>
   %lane = vector.step : vector<{lanes}xi64>
   %same = vector.broadcast %s : i64 to vector<{lanes}xi64>
-  %i = vector.load {loaded} {{alignment = 8 : i64}} : !tt.ptr<i64> -> vector<{lanes}xi64>
+  %i = vector.load {loaded} {{{marks}}} : !tt.ptr<i64> -> vector<{lanes}xi64>
   {between}
   {computed}
   %v = vector.gather %p[{number}]{masked} : !tt.ptr<{element}>, vector<{lanes}xi64> -> vector<{lanes}x{element}>
@@ -32,7 +32,7 @@ tt.func public @f(%p: !tt.ptr<{element}>, %n: !tt.ptr<i64>, %o: i64, %s: i64, %o
 }}
 """
 LOADED = {"element": "f32", "zero": "0.0", "lanes": "4", "loaded": "%n[%o]", "between": "", "computed": ""}
-LOADED |= {"number": "%i", "masked": ""}
+LOADED |= {"number": "%i", "masked": "", "marks": "alignment = 8 : i64"}
 ROW = """
   %r = arith.muli %i, %seven : vector<4xi64>
   %q = arith.addi %same, %lane : vector<4xi64>
@@ -78,6 +78,7 @@ def test_numbers_are_loaded_one_by_one(changes: dict[str, str]) -> None:
         {"masked": ", %on, %other"},
         {"element": "f16"},
         {"lanes": "2"},
+        {"marks": "alignment = 8 : i64, volatile"},
         {"loaded": "%n[%o, %s]"},
         {"between": "vector.store %seven, %n[%s] {alignment = 8 : i64} : !tt.ptr<i64>, vector<4xi64>"},
         {"computed": "%j = arith.divsi %i, %seven : vector<4xi64>", "number": "%j"},
@@ -144,10 +145,27 @@ def test_numbers_that_the_results_replace() -> None:
     np.testing.assert_array_equal(memory, expected)
 
 
+def loops_of(kernel: Any, **values: Any) -> str:
+    types = {"x": "*fp32", "places": "*i64", "on": "*i1", "out": "*fp32", "n": "i32", "width": "i32"}
+    signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
+    source = tw.ASTSource(kernel, signature, values)
+    return str(tw.compile(source, target=tw.GPUTarget("cpu", "znver5", 0)).asm["loops"])
+
+
 def test_a_gather_of_a_kernel_is_taken_apart() -> None:
-    types = {"x": "*fp32", "places": "*i64", "out": "*fp32", "n": "i32", "width": "i32"} | dict.fromkeys(
-        ("WRAP", "ROWS", "BLOCK"), "constexpr"
-    )
-    source = tw.ASTSource(rows, types, {"WRAP": False, "ROWS": False, "BLOCK": 128})
-    text = str(tw.compile(source, target=tw.GPUTarget("cpu", "znver5", 0)).asm["loops"])
-    assert "vector.from_elements" in text
+    assert "vector.from_elements" in loops_of(rows, WRAP=False, ROWS=False, BLOCK=128)
+
+
+@tw.jit
+def pairs(x, places, on, out, VOLATILE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = tl.load(places + i, volatile=VOLATILE) + tl.load(on + i, volatile=VOLATILE)
+    tl.store(out + i, tl.load(x + at) * tl.load(x + at + 1))
+
+
+@pytest.mark.parametrize("is_volatile", [False, True])
+def test_what_is_volatile_is_read_once(is_volatile: bool) -> None:
+    """Another thread may change the numbers: both elements of a pair have to be near each other nevertheless."""
+    text = loops_of(pairs, VOLATILE=is_volatile, BLOCK=64)
+    assert ("vector.from_elements" in text) != is_volatile
+    assert text.count("volatile}" if is_volatile else ": !tt.ptr<i64> -> i64") == (2 if is_volatile else 16)

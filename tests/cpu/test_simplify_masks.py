@@ -103,6 +103,21 @@ OPEN = {
 }
 
 
+TRUTHS = {
+    "a truth": "%a = arith.cmpi sge, %c, %yes : tensor<16xi1>\n" + compared("b", "slt", 3),
+    "a truth that was widened": """
+  %wide = arith.extsi %c : tensor<16xi1> to tensor<16xi32>
+  %none = arith.constant dense<0> : tensor<16xi32>
+  %a = arith.cmpi slt, %wide, %none : tensor<16xi32>
+"""
+    + compared("b", "slt", 3),
+}
+OPEN |= {
+    name: compared("c", "slt", 67) + "  %yes = arith.constant dense<true> : tensor<16xi1>\n" + conditions
+    for name, conditions in TRUTHS.items()
+}
+
+
 @pytest.mark.parametrize("conditions", OPEN.values(), ids=OPEN)
 def test_what_may_hold_stays(conditions: str) -> None:
     module = module_of(conditions + CHOSEN)

@@ -192,7 +192,7 @@ REAL: dict[str, Real] = {
     "cosh": Real(defined(mp.cosh), (HALF, 2), -700, 700),
     "cospi": Real(defined(_cospi), (HALF, 2), -1e9, 1e9),
     "erf": Real(defined(mp.erf), (1.8, 2), -6, 6),
-    "erfc": Real(defined(_erfc), (3, 5), -6, 27),
+    "erfc": Real(defined(_erfc), (2, 5), -6, 27),
     "erfcinv": Real(defined(_erfcinv), (HALF, 6), 0, 2),
     "erfcx": Real(defined(_erfcx), (HALF, 4), -26),
     "erfinv": Real(defined(_erfinv), (2.2, 5), -1, 1),

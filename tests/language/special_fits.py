@@ -12,6 +12,8 @@ from typing import Any
 
 from mpmath import chebyfit, erf, erfc, exp, gamma, hyp1f1, log, loggamma, mp, mpf, pi, sin, sqrt
 
+from tilewright.language.extra.special_functions import MIDDLE, SCALED_MIDDLE
+
 mp.dps = 60
 HEAD = '"""Polynomials of the error and gamma functions, highest power first, from tests/language/special_fits.py."""\n'
 DEGREES = range(5, 40)
@@ -62,10 +64,10 @@ def scaled_erfc(q: Any) -> Any:
     return (1 + 2 * x) / x / sqrt(pi) * total
 
 
-def more_than_one(q: Any) -> Any:
-    """((1 + 2x)·exp(x²)·erfc(x) - 1) / q by q = x / (x + 2)."""
-    x = 2 * q / (1 - q)
-    return ((1 + 2 * x) * exp(x * x) * erfc(x) - 1) / q
+def more_than_middle(t: Any) -> Any:
+    """((1 + 2x)·exp(x²)·erfc(x) - SCALED_MIDDLE) / t by t = x / (x + 2) - MIDDLE."""
+    x = 2 * (MIDDLE + t) / (1 - MIDDLE - t)
+    return ((1 + 2 * x) * exp(x * x) * erfc(x) - SCALED_MIDDLE) / t
 
 
 def inverse_over(w: Any) -> Any:
@@ -116,11 +118,11 @@ def series(t: Any) -> Any:
 TABLES = {
     "ERFCX": ("(1 + 2x)·erfcx(x) by (x - 4) / (x + 4), x ≥ 0", fit, scaled_erfc, -1, 1),
     "ERFC_SINGLE": (
-        "((1 + 2x)·erfcx(x) - 1) / q by q = x / (x + 2), 0 ≤ x ≤ 10.2, for fp32",
+        "what (1 + 2x)·erfcx(x) has more than at MIDDLE, over what q = x / (x + 2) has, 0 ≤ x ≤ 10.2, for fp32",
         least_single,
-        near_zero(more_than_one),
-        0,
-        10.2 / 12.2,
+        near_zero(more_than_middle),
+        -MIDDLE,
+        10.2 / 12.2 - MIDDLE,
     ),
     "EXP_SINGLE": (
         "(exp(x) - 1 - x) / x², |x| ≤ ½ ln(2), for fp32",

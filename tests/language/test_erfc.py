@@ -11,7 +11,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.extra import libdevice
 
-ULPS = 3
+ULPS = 1.4
 
 
 @tw.jit

@@ -2,6 +2,7 @@
 
     %v = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>         16 neighbours, from byte %o behind %p on
     %w = vector.load %p[%o, %s] : !tt.ptr<i8> -> vector<16xf32>     elements whose addresses are %s bytes apart
+    %n = vector.load %p[%o] {volatile} : …                          the same, which nobody reads again
     %m = vector.maskedload %p[%o], %on, %else : …                   lanes that are not on read nothing
     %g = vector.gather %p[%i] : !tt.ptr<f32>, vector<16xi64> -> …   elements %i behind %p
     vector.store %v, %p[%o] {nontemporal} : …                       the same to write, here past the caches
@@ -44,11 +45,12 @@ NONEMPTY, UNLIKELY, UNROLL = "vector.nonempty", "vector.unlikely", "vector.unrol
 
 
 class Load(Op):
-    """The elements from `offset` bytes behind `base` on: neighbours, or `stride` bytes apart."""
+    """The elements from `offset` bytes behind `base` on: neighbours, or `stride` bytes apart; `volatile`: read once."""
 
     __slots__ = ()
     base, offset = Operand(0), Operand(1)
     stride = OptionalOperand(2)
+    is_volatile = Marker("volatile")
     alignment = Integer("alignment", 1)
 
 

@@ -136,13 +136,15 @@ def _equal_op(op: Op, site: Op) -> Op | None:
 
 def _first_place(site: Op, makers: Collection[Op | Block]) -> Op:
     """The first op of the block of `site` that nothing in `makers`, and nothing without a place, stands behind."""
-    here = [op for op in makers if isinstance(op, Op) and op.block is site.block and op.name not in PLACELESS]
+    here = [op for op in makers if isinstance(op, Op) and op.block is site.block]
+    first = site.block.first if site.block is not None else None
+    while first is not None and first.name in PLACELESS:
+        if first in here:
+            here.remove(first)
+        first = first.next
     if len(here) == 1 and here[0].next is not None:
         return here[0].next
-    if not here and site.block is not None and site.block.first is not None:
-        first = site.block.first
-        while first.name in PLACELESS and first.next is not None:
-            first = first.next
+    if not here and first is not None:
         return first
     while (last := site.previous) is not None and last not in makers and last.name not in PLACELESS:
         site = last

@@ -11,7 +11,8 @@ extractions, two instructions for most lanes: either takes longer than to load t
 of 1,024 rows of 256 in L1: 50 µs instead of 109 (its instruction) and 66 (extractions from vectors of four).
 
 What is computed of a number on the way to its address is computed for each lane, as long as that is little. Masks are
-in vectors, so gathers under masks stay; so do those in front of whose numbers something may have been stored meanwhile.
+in vectors, so gathers under masks stay; so do those in front of whose numbers something may have been stored meanwhile,
+and those of volatile loads: others that use the vector have to see the same numbers.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def _is_cheap(op: Op) -> bool:
 
 
 def _is_as_loaded(load: Load, op: Op) -> bool:
-    """Whether `load` reads neighbours, and the same ones if it is executed where `op` is."""
-    if load.stride is not None or load.block is not op.block:
+    """Whether `load` reads neighbours, and the same ones if it is executed where `op` is, as well."""
+    if load.stride is not None or load.is_volatile or load.block is not op.block:
         return False
     between = load.next
     while between is not None and between is not op:

@@ -23,17 +23,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts, is_tile
-from tilewright.dialects.arith import Binary, CompareIntegers, Select
+from tilewright.dialects.arith import CompareIntegers, Select
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_dead, is_pure
-from tilewright.ir.types import FloatType, IntType
+from tilewright.ir.types import FloatType, IntType, i1
 from tilewright.transforms.arith_rules import NEGATED
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.matching import integer_of
+from tilewright.transforms.matching import binary_of, integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -270,9 +270,12 @@ def _compare_narrower(op: CompareIntegers) -> bool:
 
 
 def _compared(condition: Value) -> tuple[Value, str, int] | None:
-    """The integer that is compared with a constant, the predicate, and the constant; None: something else."""
+    """The integer that is compared with a constant, the predicate, and the constant; None: something else.
+
+    A truth value with a sign is 0 or -1, and 1 as a constant: it has no range here.
+    """
     op = condition.op
-    if not isinstance(op, CompareIntegers) or op.predicate not in RANGES:
+    if not isinstance(op, CompareIntegers) or op.predicate not in RANGES or op.lhs.type.scalar is i1:
         return None
     number = integer_of(op.rhs)
     return None if number is None else (op.lhs, op.predicate, number)
@@ -281,7 +284,10 @@ def _compared(condition: Value) -> tuple[Value, str, int] | None:
 def _narrowest(value: Value) -> Value:
     """The integer that `value` is, before it was widened by its sign."""
     while value.op is not None and value.op.name == "arith.extsi":
-        (value,) = value.op.operands
+        (source,) = value.op.operands
+        if source.type.scalar is i1:
+            return value
+        value = source
     return value
 
 
@@ -295,9 +301,9 @@ def _root(value: Value) -> Value:
 
 def _added(value: Value) -> tuple[Value, int] | None:
     """The integer and the constant whose sum `value` is."""
-    op = value.op
-    number = integer_of(op.rhs) if isinstance(op, Binary) and op.name == "arith.addi" else None
-    return (op.lhs, number) if isinstance(op, Binary) and number is not None else None
+    total = binary_of(value, "arith.addi")
+    number = None if total is None else integer_of(total.rhs)
+    return None if total is None or number is None else (total.lhs, number)
 
 
 def _all_of(value: Value) -> Range:

@@ -29,7 +29,9 @@ from tilewright.backends.cpu.nest.lane_values import (
 )
 from tilewright.dialects.arith import Constant, Division, Select
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.vector import Load as VectorLoad
 from tilewright.dialects.vector import wide_type
+from tilewright.ir.attributes import UNIT
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
 from tilewright.transforms.matching import integer_of
@@ -48,7 +50,18 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     other = rest[1] if len(rest) > 1 else None
     level = _level_of_facts(c, op) if _is_single(place) else 0
     in_runs = goes_in_runs(c, place, op.pointer)
-    return read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, inside=level)
+    found = read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, inside=level)
+    if op.is_volatile and isinstance(found, Vector):
+        _keep_single(found.value)
+    return found
+
+
+def _keep_single(value: Value) -> None:
+    """Let nobody read again what a volatile load gave, which may be truth values told from bytes."""
+    made = value.op
+    for op in (made, *(operand.op for operand in (made.operands if made is not None else ()))):
+        if isinstance(op, VectorLoad):
+            op.attributes["volatile"] = UNIT
 
 
 def _level_of_facts(c: Context, op: Load) -> int:
