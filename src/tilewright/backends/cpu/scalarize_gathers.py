@@ -10,7 +10,7 @@ A gather takes its numbers from a register. An instruction for that takes them a
 extractions, two instructions for most lanes: either takes longer than to load the numbers as they are wanted. Zen 5,
 of 1,024 rows of 256 in L1: 50 µs instead of 109 (its instruction) and 66 (extractions from vectors of four).
 
-What is computed of a number on the way to its address is computed for each lane, as long as that is little. Masks are
+The lowering computes an address from each lane's number by itself, as long as that takes little. Masks are
 in vectors, so gathers under masks stay; so do those in front of whose numbers something may have been stored meanwhile,
 and those of volatile loads: others that use the vector have to see the same numbers.
 """

@@ -8,8 +8,8 @@ A pooling reads nine pixels, whose offsets differ by such a number: nine sums of
 bits one, as `%k` is part of the instruction that loads. What outer loops add is added in front of the inner ones.
 
 A sum in an address does not overflow (docs/memory-model.md), so the order of its terms is free once they have 64 bits.
-Of 32 bits another order might overflow where the program's does not. Only what the nest has added up itself is taken
-apart: the lowering is asked for it as a place, and the program's own scalars are numbers.
+In 32 bits a sum in another order might overflow where the program's does not. Only what the nest has added up itself
+is taken apart: the lowering is asked for it as a place, and the program's own scalars are numbers.
 """
 
 from __future__ import annotations
