@@ -86,6 +86,18 @@ def _roughly(text: str) -> str:
     return as_in_3_11(re.sub(r" +\^+", " ^", re.sub(r"(\$FILE:\d+):\d+", r"\1", text)))
 
 
+JUMPS = ("break_of_endless", "break_of_while")
+"""Kernels whose `break` is no instruction from Python 3.14 on: it is where the condition in front jumps to."""
+
+
+def _known_texts(path: Path, texts: dict[str, str]) -> dict[str, str]:
+    """The messages roughly, in bytecode without the place of what this version of Python has no instruction for."""
+    found = {name: _roughly(text) for name, text in texts.items()}
+    if sys.version_info >= (3, 14) and path.stem in JUMPS:
+        found["bytecode"] = re.sub(r"  --> .*\n.*\n", "", found["bytecode"])
+    return found
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("path", sorted(ERRORS.glob("*.py")), ids=lambda path: path.stem)
 def test_error_text(path: Path, request: pytest.FixtureRequest) -> None:
@@ -93,7 +105,7 @@ def test_error_text(path: Path, request: pytest.FixtureRequest) -> None:
     expected = path.with_suffix(".err")
     if sys.version_info[:2] != (3, 11):
         wanted = _read(expected.read_text(), texts)
-        assert {k: _roughly(text) for k, text in texts.items()} == {k: _roughly(text) for k, text in wanted.items()}
+        assert _known_texts(path, texts) == _known_texts(path, wanted)
         return
     if request.config.getoption("--update-goldens"):
         expected.write_text(_written(texts))
