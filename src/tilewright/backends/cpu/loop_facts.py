@@ -123,8 +123,8 @@ def turns_of(b: LoopBuilder, loop: For) -> Value:
 
 def _equal_op(op: Op, site: Op) -> Op | None:
     """An op in front of `site` that computes what `op` does."""
-    name, block = op.name, site.block
-    if op.operands and not any(use.name == name and use.block is block for use in op.operands[0].uses):
+    name, block, first = op.name, site.block, next(iter(op.operands), None)
+    if first is not None and not any(use.name == name and use.block is block for use in first.uses):
         return None
     last = site.previous
     while last is not None:
