@@ -33,6 +33,16 @@ EARLIER = re.compile(
     r"^( +mbarrier\.expect\(tma_bar, in_desc.*?)^( +mma = mma\.wait_num_outstanding\(0\)\n)", re.MULTILINE | re.DOTALL
 )
 """The loop of tutorial 13, whose next copies overwrite what the product before still reads: it is waited for first."""
+DRAIN = re.compile(
+    r"^( +# Wait for the last store\.\n    tma\.store_wait\(0\)\n)(    for i in gl\.static_range\(num_buffers\):\n"
+    r" +mbarrier\.invalidate\(load_bars.*?mma_bars)",
+    re.MULTILINE | re.DOTALL,
+)
+"""The end of the pipelined kernel of tutorial 11, whose last copies of scales nobody waits for: that is reported."""
+DRAINED = (
+    r"\1    tcgen05_commit(mma_bars.index(mma_producer.index))\n"
+    r"    mbarrier.wait(mma_bars.index(mma_consumer.index), mma_consumer.phase)\n\2"
+)
 SMALLER = (
     ("M, N, K = 1024, 1024, 512", "M, N, K = 512, 512, 128"),
     ("c = matmul_multicta(a, b)", "c = matmul_multicta(a, b, stages=2)"),
@@ -73,7 +83,7 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, -16, "=torch.bfloat16", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_scatter", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
-    ("09-tma-gather-scatter", "test_matmul_fused_gather_scatter", (256, 256, 256, 128, 64, 64, 3), 100),
+    ("09-tma-gather-scatter", "test_matmul_fused_gather_scatter", (384, 64, 320, 128, 64, 64, 3), 100),
     ("10-tcgen05-copy", "test_tcgen05_copy_nvmma_shared", (128, 64, 64, "=torch.float32", 64), 100),
     ("10-tcgen05-copy", "test_matmul_accumulate", (256, 256, 256, 128, 64, 64, 3, "=torch.float16"), 100),
     ("10-tcgen05-copy", "test_matmul_accumulate", (256, 256, 128, 128, 64, 64, 3, "=torch.float16"), 100),
@@ -81,6 +91,10 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("11-tcgen05-mma-scaled", "test_mma_scaled_contig", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_packed_block", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_tcgen05_copy", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
+    (
+        "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
+        (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_pipelined_kernel"), 100,
+    ),
     (
         "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
         (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_warp_specialized_kernel"), 100,
@@ -134,6 +148,8 @@ def unpack(repository: Path, folder: Path) -> None:
                 text = WAITS.sub(r"\1\n    tma.store_wait(0)\n\n\n", text)
                 for size, smaller in SMALLER:
                     text = text.replace(size, smaller)
+            if Path(path).name.startswith("11"):
+                text = DRAIN.sub(DRAINED, text)
             if Path(path).name.startswith("13"):
                 text = EARLIER.sub(r"\2\1", text)
             (folder / Path(path).name).write_text(text)
