@@ -279,7 +279,7 @@ def without_fence_in_a_loop(x, out, steps, LAYOUT: gl.constexpr):
     buffer.store(square(x))
     for step in range(steps):
         tma.async_store(target, [0, 0], buffer)
-        tma.store_wait(0)
+        tma.store_wait(0, read_only=False)
         buffer.store(square(x) + step.to(gl.float16))
 
 

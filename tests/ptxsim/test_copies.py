@@ -251,6 +251,59 @@ def test_a_bulk_copy_counts_up_to_a_limit(operation: str, expected: list[int]) -
     assert found[:5].tolist() == expected
 
 
+WRITE = """
+shl.b32 %r1, %r0, 2; st.shared.b32 [%r1], %r0; st.shared.b32 [%r1+128], %r1; fence.proxy.async.shared::cta; bar.sync 0;
+setp.eq.u32 %p1, %r0, 0; mov.b32 %r22, 0; mov.b32 %r23, 128;
+@%p1 FIRST [%d0], [%r22], 128; @%p1 cp.async.bulk.commit_group; WAIT bar.sync 0;
+THEN
+@%p1 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+COPY_OUT = "cp.async.bulk.global.shared::cta.bulk_group"
+ADD_OUT = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
+AGAIN, SAME = (f"@%p1 {{}} [%d0], [{start}], 128;" for start in ("%r23", "%r22"))
+
+
+def written(then: str, wait: str, first: str = COPY_OUT) -> np.ndarray:
+    body = WRITE.replace("FIRST", first).replace("WAIT", f"cp.async.bulk.wait_group{wait} 0;").replace("THEN", then)
+    return run(kernel_text(body, 1), np.zeros(32, np.uint32), shared=256)[0]
+
+
+OTHERS = {
+    "load": "ld.global.b32 %r5, [%d0]; st.shared.b32 [%r1], %r5;",
+    "store": "@%p1 st.global.b32 [%d0], %r23;",
+    "atomic": "@%p1 red.global.add.u32 [%d0], 1;",
+    "copy of other numbers": AGAIN.format(COPY_OUT),
+    "sum over a copy": SAME.format(ADD_OUT),
+}
+
+
+@pytest.mark.parametrize("then", OTHERS.values(), ids=OTHERS)
+def test_what_a_bulk_copy_writes_is_complete_behind_a_wait_for_more_than_its_reads(then: str) -> None:
+    written(then, "")
+    with pytest.raises(SimulationError, match=r"race: .*still writes.*wait_group without \.read"):
+        written(then, ".read")
+
+
+def test_copies_of_the_same_numbers_and_sums_need_no_order() -> None:
+    np.testing.assert_array_equal(written(SAME.format(COPY_OUT), ".read"), np.arange(32))
+    twice = written(SAME.format(ADD_OUT), ".read", ADD_OUT)
+    np.testing.assert_array_equal(twice, 2 * np.arange(32))
+
+
+OWN = "mov.u32 %r8, %ctaid.x; mul.lo.u32 %r8, %r8, 7; add.u32 %r8, %r8, %r0;"
+"""Other numbers in each program."""
+
+
+@pytest.mark.parametrize(
+    ("before", "text"), [("@%p1 ld.global.b32 %r9, [%d0+4];", "copy to where another CTA"), ("", "still writes")]
+)
+def test_bulk_copies_race_with_what_other_programs_do(before: str, text: str) -> None:
+    body = WRITE.replace("st.shared.b32 [%r1], %r0;", OWN + "st.shared.b32 [%r1], %r8;")
+    body = body.replace("mov.b32 %r22, 0;", "mov.b32 %r22, 0;" + before).replace("FIRST", COPY_OUT)
+    body = body.replace("WAIT", "cp.async.bulk.wait_group 0;").replace("THEN", "")
+    with pytest.raises(SimulationError, match=f"race: .*{text}"):
+        run(kernel_text(body, 1), np.zeros(32, np.uint32), shared=256, grid=2)
+
+
 MISALIGNED = "misaligned address: a box that starts at {} along the innermost dimension.* at a multiple of 4, or use"
 
 

@@ -127,10 +127,11 @@ class AsyncTmaScatter(DescriptorCopyOut):
 
 @declares("ttng.async_tma_store_wait", effect=Effect.READ_WRITE, **assembly("{}"))
 class AsyncTmaStoreWait(Op):
-    """Waits until at most `pendings` copies from buffers are under way."""
+    """Waits until at most `pendings` copies from buffers are under way, or still read with `read_only`."""
 
     __slots__ = ()
     pendings = Integer("pendings")
+    read_only = Marker("read_only")
 
 
 @declares(

@@ -22,7 +22,7 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.memory import BASE, INITIALISED, SETTLED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
@@ -106,7 +106,7 @@ def frame_fault(machine: Machine, addresses: Array, width: int, what: str) -> Fa
 STRONG = ("volatile", "relaxed", "acquire", "mmio")
 """Loads that look for what other threads store: a loop of them polls."""
 STRONG_STORES = ("volatile", "relaxed", "release", "mmio")
-STORED = VALID | WRITABLE | INITIALISED | WRITTEN
+STORED = VALID | WRITABLE | INITIALISED | WRITTEN | SETTLED
 
 
 def decode_load(instruction: Instruction, code: Decoder) -> Run:

@@ -4,17 +4,16 @@
     cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1];
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd2], 1024, [%r4];
     cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%rd1, {%r2}], [%r1];
-    cp.async.bulk.commit_group;      cp.async.bulk.wait_group.read 0;
 
 A copy to several CTAs (`.multicast::cluster`) brings each of them the box at the same place, and tells the mbarrier at
 the same place; with `.cta_group::2`, that of the even or the odd CTA of each pair, as the address names one.
 
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
-A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
-in global memory at once. A box that is loaded may start anywhere, also beyond the tensor's edges, but along the
-innermost dimension only at multiples of 16 bytes; one that is stored or added may not start in front of the tensor.
-Hardware takes other copies for illegal instructions (docs/gpu.md says which were seen, and which are assumed). Not
-simulated: `im2col::w`, and bulk reductions in shared memory.
+A copy out of shared memory reads when it is issued; `bulk_groups.py` says until when it may go on. A box that is loaded
+may start anywhere, also beyond the tensor's edges, but along the innermost dimension only at multiples of 16 bytes; one
+that is stored or added may not start in front of the tensor. Hardware takes other copies for illegal instructions
+(docs/gpu.md says which were seen, and which are assumed). Not simulated: `im2col::w`, and bulk reductions in shared
+memory.
 
 Maps can be made on the device (`stored_maps.py`).
 """
@@ -37,9 +36,11 @@ from tilewright.backends.ptxsim.accesses import (
     engine_writes,
     lanes_of,
     nothing,
+    watch_load,
 )
+from tilewright.backends.ptxsim.bulk_groups import BulkGroups
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
@@ -57,7 +58,7 @@ from tilewright.backends.ptxsim.tensor_maps import (
 )
 from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
 from tilewright.backends.ptxsim.value_types import Array, Mask
-from tilewright.support.ptx_syntax import Address, Instruction, Operand, number_of
+from tilewright.support.ptx_syntax import Address, Instruction, Operand
 
 BOX_ALIGNMENT = 128
 """The alignment of a box in shared memory, in bytes."""
@@ -196,43 +197,6 @@ DTYPES: dict[str, Any] = {
 }
 
 
-@dataclass(eq=False)
-class Store:
-    """A copy out of shared memory whose source is still in use."""
-
-    lane: int
-    group: int
-    index: Array
-    map: int
-
-
-class BulkGroups:
-    """The copies out of shared memory of all lanes."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.flying: list[Store] = []
-        self.open_group = np.zeros(machine.lanes, np.int64)
-        machine.at_exit.append(self.left)
-
-    def wait(self, lanes: Array, kept: int) -> None:
-        """All but the newest groups of lanes have been read."""
-        waiting = set(lanes.tolist())
-        for copy in list(self.flying):
-            if copy.lane in waiting and copy.group < self.open_group[copy.lane] - kept:
-                engine_has_read(self.machine, copy.index, np.array([self.machine.warp[copy.lane]]))
-                self.flying.remove(copy)
-                self.machine.family(StoredMaps).readers[copy.map] -= 1
-
-    def left(self, ended: Array) -> None:
-        """Lanes have ended: once a CTA is gone its shared memory is, too."""
-        machine = self.machine
-        for copy in self.flying:
-            cta = machine.cta[copy.lane]
-            if ended[machine.cta == cta].any() and not machine.alive[machine.cta == cta].any():
-                machine.fail("race", "the CTA ends while a bulk copy still reads its shared memory", copy.lane)
-
-
 def _indices(machine: Machine, addresses: Array, cta: int, lane: int) -> Array:
     found = machine.shared.locate(addresses, np.full(len(addresses), cta), 1, "bulk copy")
     if isinstance(found, Fault):
@@ -248,9 +212,11 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
         ctas: for each CTA that of the mbarrier that is told.
     """
     memory = machine.memory
-    machine.refuse(memory.fault(piece.global_[piece.inside], 1, "bulk copy", needs=VALID | INITIALISED), lane)
+    offsets = piece.global_[piece.inside]
+    machine.refuse(memory.fault(offsets, 1, "bulk copy", needs=VALID | INITIALISED), lane)
+    _watch_load(machine, offsets, lane)
     content = piece.fill.copy()
-    content[piece.inside] = memory.views[1][piece.global_[piece.inside]]
+    content[piece.inside] = memory.views[1][offsets]
     content = rounded(piece.element, content)
     for cta, told in ctas.items():
         index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
@@ -260,6 +226,14 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
         machine.family(StoredMaps).readers[piece.map] += 1
         land = partial(_land_piece, machine, piece.map, index, content, lane)
         machine.family(MBarriers).bytes_later(key, lane, piece.counted, land)
+
+
+def _watch_load(machine: Machine, offsets: Array, lane: int) -> None:
+    """Refuse a copy of what other threads have stored, with nothing that orders them."""
+    watcher = machine.watcher
+    if watcher is not None:
+        begins = offsets[watcher.begins(offsets)]
+        watch_load(machine, begins, np.full(len(begins), lane), watcher.unit)
 
 
 def _land_piece(machine: Machine, map: int, index: Array, content: Array, lane: int, time: int) -> None:
@@ -280,18 +254,16 @@ def store_piece(machine: Machine, piece: Piece, lane: int, operation: str) -> No
     engine_reads(machine, index, np.array([machine.warp[lane]]), lane)
     needs = VALID | WRITABLE | (INITIALISED if operation else 0)
     offsets = piece.global_[inside]
-    machine.refuse(memory.fault(offsets, 1, "bulk copy", needs=needs), lane)
+    machine.refuse(memory.fault(offsets, 1, "bulk copy", needs=needs, settled=False), lane)
     content = machine.shared.data[index[inside]]
     if operation:
         dtype = DTYPES[piece.element]
         old = memory.views[1][offsets].view(dtype)
         content = np.ascontiguousarray(OPERATIONS[operation](old, content.view(dtype))).view(np.uint8)
+    machine.family(BulkGroups).start(index, offsets, content, lane, combines=bool(operation), map=piece.map)
     memory.views[1][offsets] = content
     memory.state[1][offsets] |= INITIALISED | WRITTEN
     machine.changes += 1
-    groups = machine.family(BulkGroups)
-    groups.flying.append(Store(lane, int(groups.open_group[lane]), index, piece.map))
-    machine.family(StoredMaps).readers[piece.map] += 1
 
 
 def _spaces(instruction: Instruction) -> tuple[str, str]:
@@ -415,23 +387,8 @@ def _land_between(machine: Machine, index: Array, target: Array, content: Array,
     engine_has_written(machine, target, content, lane, time)
 
 
-def commit(machine: Machine, active: Mask) -> None:
-    machine.family(BulkGroups).open_group[machine.active_lanes(active)] += 1
-
-
-def decode_wait(instruction: Instruction, code: Decoder) -> Run:
-    (kept,) = map(number_of, instruction.operands)
-
-    def run(machine: Machine, active: Mask) -> None:
-        machine.family(BulkGroups).wait(machine.active_lanes(active), kept)
-
-    return run
-
-
 HANDLERS: Handlers = {
     "cp.async.bulk": decode_copy,
     "cp.reduce.async.bulk": decode_copy,
     "cp.async.bulk.prefetch": nothing,
-    "cp.async.bulk.commit_group": command(commit),
-    "cp.async.bulk.wait_group": decode_wait,
 }

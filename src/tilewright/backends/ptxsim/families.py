@@ -7,6 +7,7 @@ from tilewright.backends.ptxsim import (
     async_copies,
     atomics,
     bulk_copies,
+    bulk_groups,
     cluster_launch,
     comparisons,
     control,
@@ -39,7 +40,7 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
 
 
 SCALARS = (integers, comparisons, conversions, moves, control)
-MEMORY = (accesses, async_copies, atomics, bulk_copies, stored_maps)
+MEMORY = (accesses, async_copies, atomics, bulk_copies, bulk_groups, stored_maps)
 THREADS = (cluster_launch, cta_barriers, mbarriers, register_counts, shuffles)
 TILES = (mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()

@@ -8,6 +8,8 @@ memory.copy_out(address, (8,), np.float32)
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,14 @@ BASE = 0x10_0000_0000
 """The address of the heap's first byte."""
 GAP = 1 << 18
 """Bytes between allocations that belong to none: a kernel that misses one does not hit the next."""
-VALID, INITIALISED, WRITTEN, WRITABLE = 1, 2, 4, 8
-"""The map's bits for a byte: it belongs to an allocation, has a value, was stored by a kernel, may be stored to."""
+VALID, INITIALISED, WRITTEN, WRITABLE, SETTLED, COMBINED = 1, 2, 4, 8, 16, 32
+"""The map's bits for a byte.
+
+It belongs to an allocation, has a value, was stored by a kernel, may be stored to; no copy of this launch may still
+write it; the last such copy combined with what stood there.
+"""
+WAIT_FOR_WRITES = "let its thread wait by cp.async.bulk.wait_group without .read (tma.store_wait(…, read_only=False))"
+"""Advice in messages about bytes that a bulk copy still writes."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,7 @@ class DeviceMemory:
         self.state: dict[int, Array] = {width: state.view(f"u{width}") for width in (1, 2, 4, 8)}
         self.capacity, self._top = capacity, GAP
         self._allocations: list[Allocation] = []
+        self._unsettled: list[Array] = []
 
     @property
     def used(self) -> int:
@@ -81,7 +90,7 @@ class DeviceMemory:
         if self._top > self.capacity:
             raise MemoryError(f"the simulated device has no {size} bytes left")
         self._allocations.append(Allocation(name, start, size))
-        self.state[1][start : start + size] = VALID | WRITABLE
+        self.state[1][start : start + size] = VALID | WRITABLE | SETTLED
         return BASE + start
 
     def copy_in(self, array: Any, *, name: str = "", writable: bool = True) -> int:
@@ -96,7 +105,7 @@ class DeviceMemory:
         raw = np.frombuffer(content, np.uint8)
         start = address - BASE
         self.views[1][start : start + raw.size] = raw
-        self.state[1][start : start + raw.size] = VALID | INITIALISED | (WRITABLE if writable else 0)
+        self.state[1][start : start + raw.size] = VALID | INITIALISED | SETTLED | (WRITABLE if writable else 0)
 
     def copy_out(self, address: int, shape: Any, dtype: Any) -> Array:
         """The content at `address`, as an array of its own."""
@@ -119,8 +128,36 @@ class DeviceMemory:
         assert found is not None, "only what was allocated is freed"
         self.state[1][found.start : found.start + found.size] = 0
 
-    def fault(self, offsets: Array, width: int, what: str, *, needs: int) -> Fault | None:
-        """The fault, if any, of accesses of `width` bytes at `offsets` of the heap, which need the bits `needs`."""
+    def unsettle(self, offsets: Array, *, combined: bool) -> None:
+        """A copy of this launch writes the bytes at `offsets` of the heap from now on; or it combines with them."""
+        kept = self.state[1][offsets] & (0xFF - SETTLED - COMBINED)
+        self.state[1][offsets] = kept | (COMBINED if combined else 0)
+        self._unsettled.append(offsets)
+
+    def settle(self, offsets: Array) -> None:
+        """Copies have written the bytes at `offsets` of the heap."""
+        self.state[1][offsets] |= SETTLED
+
+    @contextmanager
+    def launch(self) -> Iterator[None]:
+        """A launch, at whose end all copies have written."""
+        try:
+            yield
+        finally:
+            for offsets in self._unsettled:
+                self.settle(offsets)
+            self._unsettled.clear()
+
+    def fault(self, offsets: Array, width: int, what: str, *, needs: int, settled: bool = True) -> Fault | None:
+        """The fault, if any, of accesses to the heap.
+
+        Args:
+            offsets: where they begin.
+            width: their bytes.
+            what: the access, in words for messages.
+            needs: the bits that each byte needs.
+            settled: whether no copy may still write there.
+        """
         if not offsets.size:
             return None
         if width > 1 and (offsets & (width - 1)).any():
@@ -130,7 +167,7 @@ class DeviceMemory:
         if low < 0 or high + width > self.capacity:
             index = int(np.flatnonzero((offsets < 0) | (offsets + width > self.capacity))[0])
             return Fault("out of bounds", self._outside(int(offsets[index]), width, what), index)
-        wrong = self._wrong(offsets, width, needs)
+        wrong = self._wrong(offsets, width, needs | SETTLED if settled else needs)
         return None if wrong is None else self._explain(offsets, width, what, wrong)
 
     def _wrong(self, offsets: Array, width: int, needs: int) -> Array | None:
@@ -150,6 +187,9 @@ class DeviceMemory:
         if not (state & VALID).all():
             return Fault("out of bounds", self._outside(start, width, what), index)
         place = self._place(start, width)
+        if not (state & SETTLED).all():
+            text = f"{what} of {width} bytes {place}, which a bulk copy still writes; {WAIT_FOR_WRITES}"
+            return Fault("race", text, index)
         if what == "load" and not (state & INITIALISED).all():
             return Fault("uninitialised memory", f"{what} of {width} bytes {place}, which nothing has stored", index)
         return Fault("read-only memory", f"{what} of {width} bytes {place}", index)

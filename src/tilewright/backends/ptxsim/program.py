@@ -332,7 +332,7 @@ class Launch:
             watcher = GlobalShadow(memory.used, code.global_unit, total)
         pending = deque(self._clusters())
         members = self.cluster[0] * self.cluster[1] * self.cluster[2]
-        with Progress(f"simulating {self.kernel}", total) as progress:
+        with memory.launch(), Progress(f"simulating {self.kernel}", total) as progress:
             for ctas in self._batches(code, pending):
                 machine = Machine(
                     code,

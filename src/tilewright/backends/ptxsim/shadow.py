@@ -202,9 +202,7 @@ class Shadow(AccessTimes):
             return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
         return None
 
-    def write(
-        self, index: Array, warps: Array, same: Array | None = None, coming: Array | None = None
-    ) -> Fault | None:
+    def write(self, index: Array, warps: Array, same: Array | None = None, coming: Array | None = None) -> Fault | None:
         """Warps are about to store: check, and note it. The fault's index is a place in `index`.
 
         Args:
@@ -383,14 +381,18 @@ class GlobalShadow:
 
     Args:
         size: bytes of the heap that are in use.
-        unit: bytes of the narrowest access.
+        unit: bytes of the narrowest access by threads; bulk copies begin at multiples of larger ones.
     """
 
     def __init__(self, size: int, unit: int, ctas: int) -> None:
-        self._shift = unit.bit_length() - 1
+        self.unit, self._shift = unit, unit.bit_length() - 1
         self._stores, self._loads = _Last((size >> self._shift) + 1), _Last((size >> self._shift) + 1)
         self._atomic = np.zeros((size >> self._shift) + 1, bool)
         self._synchronised = np.zeros(ctas + 1, np.int64)
+
+    def begins(self, offsets: Array) -> Array:
+        """The mask of the offsets at which a unit begins."""
+        return (offsets & (self.unit - 1)) == 0
 
     def _units(self, offsets: Array, width: int, who: Accessors) -> tuple[Array, Accessors, int]:
         count = max(1, width >> self._shift)

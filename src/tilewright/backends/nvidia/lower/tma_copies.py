@@ -349,8 +349,9 @@ def _reduce(lowerer: Lowerer, op: AsyncTmaReduce) -> None:
 
 
 def _store_wait(lowerer: Lowerer, op: AsyncTmaStoreWait) -> None:
-    """Wait until all but so many groups have been read; the memory that they were read from may be overwritten."""
-    lowerer.w.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", [("i32", str(op.pendings))])
+    """Wait until all but so many groups have been read, or have written what others may read then."""
+    kind = ".read" if op.read_only else ""
+    lowerer.w.call_void(f"llvm.nvvm.cp.async.bulk.wait.group{kind}", [("i32", str(op.pendings))])
 
 
 ROWS = 4

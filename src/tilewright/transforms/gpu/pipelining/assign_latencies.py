@@ -18,6 +18,8 @@ from functools import cache
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.analysis.gather_distance import linear_layout_of
+from tilewright.analysis.memory_origins import reads_what_is_written
+from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import DotLike, Loop
 from tilewright.dialects.tt_descriptors import DescriptorRead
@@ -189,7 +191,7 @@ class LoadLevels:
         self.loop, self.facts = loop, facts
         self.without_dots = without_dots
         self._levels: dict[Op, int] = {}
-        self._excluded: set[Op] = set()
+        self._excluded: set[Op] = _kept_in_order(loop)
         self._seen: set[Op] = set()
 
     def found(self, stages: int) -> dict[Op, int]:
@@ -236,6 +238,13 @@ class LoadLevels:
         if len(encodings) > 1:
             return False
         return not encodings or bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
+
+
+def _kept_in_order(loop: For) -> set[Op]:
+    """The ops of `loop` that read what it may have written, and those that need them: they do not run ahead."""
+    reads = reads_what_is_written(loop)
+    later = {op for read in reads for value in read.results for op in forward_slice(value)}
+    return reads | later
 
 
 def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:

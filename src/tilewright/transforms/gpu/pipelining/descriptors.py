@@ -20,13 +20,15 @@ Stores by descriptor in a loop run on while the loop goes ahead.
                                                    }
                                                    ttng.async_tma_store_wait {pendings = 0}
 
-The buffer may be written again as soon as the store before has read it. Stores of tiles of one type share a buffer.
+The buffer may be written again as soon as the store before has read it. Stores of tiles of one type share a buffer. In
+a loop that may read what it has stored, each store is complete before the loop goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.memory_origins import reads_what_is_written
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, Loop
 from tilewright.dialects.tt_descriptors import (
@@ -139,6 +141,8 @@ def pipeline_stores(loop: Loop) -> None:
     """Let the stores by descriptor in `loop`, but not in loops inside, run on."""
     stores = _stores(loop.regions[-1].block)
     if not stores or any(isinstance(op, Atomic) and op.sem != "relaxed" for op in loop.walk()):
+        return
+    if reads_what_is_written(loop):
         return
     makes_descriptors = any(store.descriptor.op is not None for store in stores)
     buffers: dict[tuple[object, Type], Value] = {}

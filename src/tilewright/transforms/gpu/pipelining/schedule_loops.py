@@ -6,6 +6,7 @@
 The longest way from an op to the end of its loop, in latencies, tells its stage. Later stages come first within a
 step, so that what they read has been there for long. Branches that loads need go to the front, others to the end; what
 is needed for the next step only goes one stage further, in front of its user; the rest belongs to the last stage.
+Accesses to global memory that may meet stay in one stage and in their order, or the loop has no schedule.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.analysis.memory_origins import global_accesses
 from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
@@ -56,8 +58,9 @@ def schedule_loops(module: Op) -> bool:
         schedule = _initial(loop, latencies)
         if schedule is not None and schedule.slots:
             _complete(loop, schedule)
-            schedule.write(loop)
-            changed = True
+            if _keeps_memory_order(loop, schedule):
+                schedule.write(loop)
+                changed = True
     return changed
 
 
@@ -70,6 +73,23 @@ def _taken_latencies(module: Op) -> dict[Op, int]:
             found[op] = latency
             op.attributes = {name: value for name, value in op.attributes.items() if name != LATENCY}
     return found
+
+
+def _keeps_memory_order(loop: For, schedule: Schedule) -> bool:
+    """Whether accesses to global memory that may meet keep their order in a step, and stay in one stage."""
+    accesses = global_accesses(loop)
+    for number, first in enumerate(accesses):
+        for second in accesses[number + 1 :]:
+            if first.may_meet(second) and not _in_order(first.op, second.op, loop, schedule):
+                return False
+    return True
+
+
+def _in_order(first: Op, second: Op, loop: For, schedule: Schedule) -> bool:
+    """Whether the schedule runs `first` before `second`, and both in the same stage."""
+    ops = [ancestor_in(op, loop.body) for op in (first, second)]
+    before, behind = (schedule.slots[op] for op in ops if op is not None)
+    return before.stage == behind.stage and not schedule.is_before(behind.cluster, before.cluster)
 
 
 def _complete(loop: For, schedule: Schedule) -> None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.memory_origins import reads_what_is_written
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
@@ -209,6 +210,7 @@ def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], st
             for op in () if load is None else (load, alloc):
                 mark(op, [roles.load])
         _mark_undeclared(loop, roles)
+        _check_memory(loop, roles)
         _check_descriptors(loop, roles)
         _check_handed(loop, stages)
         channels = channels_of(loop)
@@ -348,7 +350,14 @@ def _numbers_loaded(loop: For) -> set[Load]:
     if not all(isinstance(op, (DescriptorWrite, *ACCESSES)) for op in writers):
         return set()
     loads = (op for op in loop.walk() if isinstance(op, Load))
-    return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
+    numbers = {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
+    return numbers - reads_what_is_written(loop)
+
+
+def _check_memory(loop: For, roles: Roles) -> None:
+    """Refuse copies of what the loop may have written: they would run ahead of that."""
+    if any(partitions_of_op(op) == (roles.load,) for op in reads_what_is_written(loop)):
+        raise UnknownAccessError
 
 
 def _check_descriptors(loop: For, roles: Roles) -> None:

@@ -1,0 +1,150 @@
+"""Loops that read what they write keep that order when they are pipelined, divided, or write by descriptor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated import compiled, launch
+
+import tilewright as tw
+import tilewright.language as tl
+
+ROWS, N = 6, 32
+CAPABILITIES = (80, 90, 100)
+
+
+@tw.jit
+def plus_one_by_pointer(a, out, n, BM: tl.constexpr, IN_PLACE: tl.constexpr):
+    at = tl.arange(0, BM)
+    target = a if IN_PLACE else out
+    for start in tl.range(0, n - BM, BM, num_stages=3):
+        tl.store(target + start + BM + at, tl.load(a + start + at) + 1)
+
+
+@tw.jit
+def powers(a, b, out, steps, N: tl.constexpr, IN_PLACE: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    right = tl.load(b + at)
+    target = a if IN_PLACE else out
+    for step in tl.range(0, steps, num_stages=3):
+        left = tl.load(a + step * N * N + at)
+        tl.store(target + (step + 1) * N * N + at, tl.dot(left, right).to(tl.float16))
+
+
+@tw.jit
+def plus_one_by_descriptor(a, out, n, BM: tl.constexpr, BN: tl.constexpr, IN_PLACE: tl.constexpr):
+    rows = tl.make_tensor_descriptor(a, [n, BN], [BN, 1], [BM, BN])
+    target = rows if IN_PLACE else tl.make_tensor_descriptor(out, [n, BN], [BN, 1], [BM, BN])
+    for start in tl.range(0, n - BM, BM, num_stages=3):
+        target.store([start + BM, 0], rows.load([start, 0]) + 1)
+
+
+@tw.jit
+def products_by_descriptor(a, b, out, steps, N: tl.constexpr, IN_PLACE: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [(steps + 1) * 128, N], [N, 1], [128, N])
+    right = tl.make_tensor_descriptor(b, [N, N], [N, 1], [N, N])
+    target = left if IN_PLACE else tl.make_tensor_descriptor(out, [(steps + 1) * 128, N], [N, 1], [128, N])
+    for step in tl.range(0, steps, num_stages=3, warp_specialize=True):
+        product = tl.dot(left.load([step * 128, 0]), right.load([0, 0]))
+        target.store([(step + 1) * 128, 0], product.to(tl.float16))
+
+
+@tw.jit
+def next_row(a, table, steps, N: tl.constexpr):
+    """Each step writes which row the next one reads."""
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    total = tl.zeros((N, N), tl.float32)
+    for step in tl.range(0, steps, num_stages=3):
+        row = tl.load(table + step)
+        block = tl.load(a + row * N * N + at)
+        total = tl.dot(block, block, total)
+        tl.store(table + step + 1, row + 2)
+    tl.store(a + at, total.to(tl.float16))
+
+
+def has_run_ahead(kernel: Any) -> bool:
+    text = kernel.asm["ttgir"]
+    return "async_commit_group" in text or "<3x" in text or "<2x" in text
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_loads_do_not_run_ahead_of_stores_that_they_may_meet(capability: int) -> None:
+    a, out = np.zeros(1024, np.float32), np.zeros(1024, np.float32)
+    kernel = compiled(plus_one_by_pointer, [a, out, 1024], capability=capability, BM=128, IN_PLACE=True)
+    np.testing.assert_array_equal(launch(kernel, (1,), [a, out, 1024])[0][::128], np.arange(8))
+    assert not has_run_ahead(kernel)
+    kernel = compiled(plus_one_by_pointer, [a, out, 1024], capability=capability, BM=128, IN_PLACE=False)
+    np.testing.assert_array_equal(launch(kernel, (1,), [a, out, 1024])[1][::128], [0, *[1] * 7])
+    assert has_run_ahead(kernel)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_products_of_what_the_step_before_has_stored(capability: int) -> None:
+    a, out = np.zeros((2, ROWS, N, N), np.float16)
+    a[0], b = np.eye(N), (2 * np.eye(N)).astype(np.float16)
+    for in_place in (True, False):
+        arguments = [a, b, out, ROWS - 1]
+        kernel = compiled(powers, arguments, capability=capability, N=N, IN_PLACE=in_place)
+        found = launch(kernel, (1,), arguments)[0 if in_place else 2]
+        np.testing.assert_array_equal(found[:, 0, 0], 2 ** np.arange(ROWS) if in_place else [0, 2, 0, 0, 0, 0])
+        assert has_run_ahead(kernel) is not in_place
+
+
+@pytest.mark.parametrize("capability", [90, 100, 120])
+def test_descriptors_of_one_tensor(capability: int) -> None:
+    a, out = np.zeros((64, 32), np.float16), np.zeros((64, 32), np.float16)
+    for in_place in (True, False):
+        options = {"capability": capability, "BM": 8, "BN": 32}
+        kernel = compiled(plus_one_by_descriptor, [a, out, 64], IN_PLACE=in_place, **options)
+        found = launch(kernel, (1,), [a, out, 64])[0 if in_place else 1]
+        np.testing.assert_array_equal(found[::8, 0], np.arange(8) if in_place else [0, *[1] * 7])
+        waits = kernel.asm["ptx"].count("cp.async.bulk.wait_group.read") - kernel.asm["ptx"].count("tensormap.cp")
+        assert (waits == 0) is in_place  # stores run on while nobody reads what they write
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+def test_divided_loops_of_products(capability: int) -> None:
+    steps, n = 4, 64
+    a, out = np.zeros((2, (steps + 1) * 128, n), np.float16)
+    a[:n], b = np.eye(n), (2 * np.eye(n)).astype(np.float16)
+    for in_place in (True, False):
+        arguments = [a, b, out, steps]
+        kernel = compiled(products_by_descriptor, arguments, capability=capability, N=n, IN_PLACE=in_place)
+        found = launch(kernel, (1,), arguments)[0 if in_place else 2]
+        expected = 2 ** np.arange(steps + 1) if in_place else [0, 2, 0, 0, 0]
+        np.testing.assert_array_equal(found[::128, 0], expected)
+        assert ("ttg.warp_specialize(" in kernel.asm["ttgir"]) is not in_place
+
+
+def test_numbers_that_lead_to_tiles_keep_their_place() -> None:
+    a = np.zeros((9, N, N), np.float16)
+    a[:] = np.eye(N) * np.arange(9)[:, None, None]
+    table = np.zeros(5, np.int32)
+    arguments = [a, table, 4]
+    kernel = compiled(next_row, arguments, N=N, num_warps=1)
+    found, rows = launch(kernel, (1,), arguments)
+    np.testing.assert_array_equal(rows, [0, 2, 4, 6, 8])
+    assert found[0, 0, 0] == 0 + 4 + 16 + 36
+
+
+@tw.jit
+def handed_to_the_other(a, out, flag, N: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.make_tensor_descriptor(a, [N, N], [N, 1], [N, N]).store([0, 0], tl.full((N, N), 3, tl.float32))
+        tl.debug_barrier()
+        tl.atomic_xchg(flag, 1, sem="release")
+    else:
+        while tl.atomic_add(flag, 0, sem="acquire") == 0:
+            pass
+        tl.debug_barrier()
+        at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+        tl.store(out + at, tl.load(a + at))
+
+
+def test_a_store_by_descriptor_is_complete_before_an_atomic_op_tells_of_it() -> None:
+    arguments = [np.zeros((N, N), np.float32), np.zeros((N, N), np.float32), np.zeros(1, np.int32)]
+    kernel = compiled(handed_to_the_other, arguments, capability=90, N=N)
+    np.testing.assert_array_equal(launch(kernel, (2,), arguments)[1], 3)
+    assert "cp.async.bulk.wait_group \t0" in kernel.asm["ptx"]
