@@ -13,6 +13,7 @@ from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
+from tilewright.compat import float2
 from tilewright.gluon import language as gl
 from tilewright.language.gluon.nvidia.blackwell import add2, fma2, min2
 
@@ -125,3 +126,30 @@ def test_what_is_no_pair_is_refused(
         kernel[(1,)](x, y, out, EACH=each, N=128 * each, DTYPE=dtype)
     assert problem in caught.value.diagnostic.headline
     assert "2(" in str(caught.value)
+
+
+@gluon.jit
+def pairs_of_float2(x, y, out, factor, AXIS: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([2, 4], [8, 4], [4, 1], [1, 0])
+    rows, columns = gl.arange(0, 32, gl.SliceLayout(1, layout)), gl.arange(0, 16, gl.SliceLayout(0, layout))
+    at = rows[:, None] * 16 + columns[None, :]
+    a, b = float2.pack(gl.load(x + at), AXIS), float2.pack(gl.load(y + at), AXIS)
+    found = float2.unpack(float2.fma(a, float2.full_like(b, factor), (a + b) * a - b), AXIS)
+    gl.store(out + at, gl.convert_layout(found, layout))
+    first, second = float2.unpack2(a.sum(axis=1 - AXIS))
+    sums = gl.arange(0, first.shape[0], first.type.layout)
+    gl.store(out + 512 + sums, first)
+    gl.store(out + 544 + sums, second)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_float2_of_older_versions(axis: int) -> None:
+    x, y, out = numbers(np.float32), numbers(np.float32), aligned((576,), np.float32)
+    a, b = x.reshape(32, 16), y.reshape(32, 16)
+    with tilewright.simulate("cuda:100"):
+        kernel = pairs_of_float2[(1,)](x, y, out, 1.5, AXIS=axis)
+    np.testing.assert_array_equal(out[:512].reshape(32, 16), a * np.float32(1.5) + ((a + b) * a - b))
+    sums = a.sum(axis=1 - axis)
+    np.testing.assert_array_equal(out[512 : 512 + len(sums) // 2], sums[::2])
+    np.testing.assert_array_equal(out[544 : 544 + len(sums) // 2], sums[1::2])
+    assert all(f"{name}.f32x2" in kernel.asm["ptx"] for name in ("add", "sub", "mul", "fma.rn"))

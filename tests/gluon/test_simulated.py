@@ -438,3 +438,23 @@ def test_a_slice_of_a_buffer(row: int, column: int) -> None:
     with tilewright.simulate("cuda:90"):
         quarter[(1,)](x, out, ROW=row, COLUMN=column)
     np.testing.assert_array_equal(out, x[row : row + 16, column : column + 32])
+
+
+@gluon.jit
+def with_tiles_that_nobody_uses(out, n):
+    for step in range(n):
+        rows = step * 64
+        rows += gl.arange(0, 64)
+    gl.store(out, rows_of(gl.arange(0, 32)))
+
+
+@gluon.jit
+def rows_of(tile):
+    return tile.shape[0]
+
+
+def test_tiles_that_nobody_uses_need_no_layout() -> None:
+    out = aligned((1,), np.int32)
+    with tilewright.simulate("cuda:90"):
+        with_tiles_that_nobody_uses[(1,)](out, 3)
+    assert out[0] == 32

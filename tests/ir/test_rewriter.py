@@ -6,6 +6,7 @@ import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.dialects.arith import Constant
+from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.parser import Parser, parse_module
@@ -13,6 +14,7 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.rewriter import RewriteLimitError, Rewriter, apply_rules
 from tilewright.ir.types import i32
 from tilewright.ir.verifier import verify
+from tilewright.transforms.gpu.gluon_pipeline import canonicalize_keeping_layouts
 
 
 def rewritten(body: str, rules=None, folds=None) -> list[str]:
@@ -124,3 +126,28 @@ def test_constants_stay_inside_what_sees_no_outer_values() -> None:
     (sum,) = [op for op in module.walk() if op.name == "arith.addi"]
     assert sum.operands[1].owner.block is sum.block
     assert function.regions[0].block.first.name == "arith.constant"
+
+
+def test_what_a_partition_captures_twice_is_rewritten_with_its_own_constants() -> None:
+    text = """
+      tt.func @f(%n: i32) {
+        ttg.warp_specialize(%n, %n)
+        default {
+          ttg.warp_yield
+        }
+        partition0(%x: i32, %y: i32) num_warps(4) {
+          %d = arith.subi %x, %y : i32
+          "use"(%d) : (i32) -> ()
+          ttg.warp_return
+        } : (i32, i32) -> ()
+        tt.return
+      }"""
+    module = Parser(text, unregistered=True).module()
+    assert canonicalize_keeping_layouts(module)
+    verify(module)
+    (use,) = [op for op in module.walk() if op.name == "use"]
+    constant = defining(use.operands[0], Constant)
+    assert constant is not None
+    assert constant.attributes["value"] == Number(0, i32)
+    assert constant.block is use.block
+    assert not next(iter(module.ops_of(WarpSpecializePartitions))).captures

@@ -51,3 +51,20 @@ def test_constants_are_what_they_are(way: dict[str, Any]) -> None:
     out = np.full(6, 7, np.int32)
     tw.jit(kinds, **way)[(1,)](out, 3, SIZE=4)
     assert out.tolist() == [0, 1, 1, 0, 1, 0]
+
+
+@tw.jit
+def joined(out, SHAPE: tl.constexpr):
+    first: tl.constexpr = [1] + SHAPE  # noqa: RUF005 - joined is what is tested
+    last: tl.constexpr = SHAPE + (5,)  # noqa: RUF005 - as above
+    both: tl.constexpr = first + last
+    for number in tl.static_range(len(both)):
+        tl.store(out + number, both[number])
+    tl.store(out + 6, SHAPE == (2, 3))
+
+
+@pytest.mark.parametrize("shape", [[2, 3], (2, 3)])
+def test_lists_and_tuples_of_constants_can_be_joined(shape: Any) -> None:
+    out = np.zeros(7, np.int32)
+    joined[(1,)](out, shape)
+    assert out.tolist() == [1, 2, 3, 2, 3, 5, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -193,3 +194,19 @@ class Slotted:
 def test_objects_count_by_what_they_hold(make: Any) -> None:
     assert value_text(make(3)) == value_text(make(3)) != value_text(make(4))
     assert " at 0x" not in value_text(make(3))
+
+
+def test_functions_of_the_standard_library_are_not_followed() -> None:
+    class Odd(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)  # as torch.classes does
+
+    source = "def kernel(x):\n    return copied(x)\n"
+    before = digest(source, copied=copy.deepcopy)
+    copy._deepcopy_dispatch[Odd] = lambda value, memo: value
+    try:
+        assert digest(source, copied=copy.deepcopy) == before
+    finally:
+        del copy._deepcopy_dispatch[Odd]
+    assert digest(source, copied=copy.copy) != before
+    assert "odd" in value_text({"module": Odd("odd")})

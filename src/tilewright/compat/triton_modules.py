@@ -152,8 +152,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.experimental.gluon.language.nvidia.blackwell": {
         "tilewright.language.gluon.nvidia.blackwell": "*",
-        "triton.experimental.gluon.language.nvidia.blackwell": "clc tma",
+        "triton.experimental.gluon.language.nvidia.blackwell": "clc float2 tma",
     },
+    "triton.experimental.gluon.language.nvidia.blackwell.float2": {"tilewright.compat.float2": "*"},
     "triton.experimental.gluon.language.nvidia.blackwell.clc": {
         "tilewright.language.gluon.nvidia.blackwell.clc": "*",
     },

@@ -34,10 +34,19 @@ class RewriteLimitError(Exception):
 
 
 class Rewriter:
-    """The changes of rules to the IR of one region that sees no outer values; remembers which ops to look at again."""
+    """The changes of rules to the IR of one region that sees no outer values; remembers which ops to look at again.
+
+    Attributes:
+        changed: whether there were any.
+        is_alone: whether no such region is inside of this one, or around it within a function.
+        has_reached_others: whether changes concern ops in those regions, whose own rewriters look at them.
+    """
 
     def __init__(self, region: Region) -> None:
         self.changed = False
+        self.is_alone = True
+        self.has_reached_others = False
+        self._region = region
         self._pool = ConstantPool(region.block)
         self._worklist: list[Op] = []
         self._queued: set[Op] = set()
@@ -149,9 +158,18 @@ class Rewriter:
         while self._worklist:
             op = self._worklist.pop()
             self._queued.discard(op)
-            if op.block is not None:
+            if op.block is not None and (self.is_alone or self._is_inside(op.block.region)):
                 return op
         return None
+
+    def _is_inside(self, region: Region | None) -> bool:
+        """Whether the values that ops in `region` may use are those of the rewriter's region."""
+        while region is not None and region is not self._region:
+            owner = region.op
+            is_closed = owner is None or owner.definition.isolated
+            region = None if is_closed or owner is None or owner.block is None else owner.block.region
+        self.has_reached_others |= region is None
+        return region is not None
 
     def remove_dead_constants(self) -> None:
         """Erase constants nobody uses."""
@@ -223,6 +241,7 @@ def _apply_in_region(region: Region, rules: Rules, folds: Folds, *, folded: bool
     ops = list(_walk_visible(region, isolated))
     for inner in isolated:
         rewriter.changed |= apply_rules(inner, rules, folds=folds, folded=folded, limit=limit)
+    rewriter.is_alone = not isolated and (region.op is None or region.op.definition.symbol)
     rewriter.start(ops, rules.keys() if folded else rules.keys() | folds.keys())
     budget = limit * (len(rewriter._worklist) + 100)
     while (op := rewriter.next_op()) is not None:
@@ -231,6 +250,8 @@ def _apply_in_region(region: Region, rules: Rules, folds: Folds, *, folded: bool
             raise RewriteLimitError(f"rewriting {op.name} does not come to rest")
         rewriter.visit(op, rules, folds)
     rewriter.remove_dead_constants()
+    if isolated and rewriter.has_reached_others:
+        _apply_in_region(region, rules, folds, folded=folded, limit=limit)
     return rewriter.changed
 
 

@@ -11,6 +11,7 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
@@ -203,6 +204,15 @@ def _is_own(value: Any) -> bool:
     return (getattr(value, "__module__", "") or "").partition(".")[0] == OWN_PACKAGE
 
 
+def _is_standard(python: FunctionType) -> bool:
+    return (python.__module__ or "").partition(".")[0] in sys.stdlib_module_names
+
+
+def _module_text(module: ModuleType) -> str:
+    """The name of a module, which it is not asked for: `torch.classes` takes any attribute for a class."""
+    return f"module({vars(module).get('__name__')})"
+
+
 def _qualified(value: Any) -> str:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
 
@@ -282,9 +292,15 @@ class _Walk:
                 self.remember(path[-1], value, namespace, python.__qualname__)
 
     def helper(self, python: FunctionType) -> str:
-        """The text for a plain function. Numbers that it reads are watched; other objects may be its own memory."""
+        """The text for a plain function. Numbers that it reads are watched; other objects may be its own memory.
+
+        Functions of the standard library change with Python's version only. What they read is not followed: it may be
+        anything that is loaded (`copy.deepcopy` knows how torch's classes are copied).
+        """
         if _is_own(python) or python in _under_way:
             return _qualified(python)
+        if _is_standard(python):
+            return f"{_qualified(python)} of Python {sys.version}"
         found = dependencies(python)
         for (name, _), (value, namespace) in found.globals.items():
             if is_immutable(unwrap(value)):
@@ -396,5 +412,6 @@ _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (FunctionType, _function_text),
     (CodeType, lambda value: f"code({_code_text(value)})"),
     (type, _class_text),
-    ((ModuleType, BuiltinFunctionType), _qualified),
+    (ModuleType, _module_text),
+    (BuiltinFunctionType, _qualified),
 )

@@ -114,8 +114,17 @@ def operate(frame: TileFrame, step: hir.Operate) -> None:
         return
     if step.function in _SEARCHES:
         raise frame.fail(UnsupportedSyntax(_SEARCHES[step.function]), step.location)
+    if isinstance(first, (tuple, list)):
+        operands = _alike(operands)
     result = step.function(*operands)
     values[step.result] = result.value if result.__class__ is constexpr else result
+
+
+def _alike(operands: list[Any]) -> list[Any]:
+    """The operands, as tuples if lists are among them: those that stand in a kernel are tuples, as in Triton."""
+    is_mixed = any(isinstance(operand, list) for operand in operands)
+    is_mixed &= any(isinstance(operand, tuple) for operand in operands)
+    return [tuple(operand) if isinstance(operand, list) else operand for operand in operands] if is_mixed else operands
 
 
 def _kernel_method(operation: Any, owner: Any) -> JITCallable | None:

@@ -24,6 +24,7 @@ from tilewright.dialects.tt_reduce import Scan
 from tilewright.dialects.tt_shape import Cat, Join, Reshape, Split, Trans
 from tilewright.ir.attributes import Number, span_of
 from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_dead
 from tilewright.ir.types import TensorType
 from tilewright.layouts.encodings import Auto, Coalesced, Distributed
 from tilewright.semantics.errors import LayoutsInConflict, LayoutUnknown
@@ -50,6 +51,7 @@ def resolve_auto_layouts(module: Op) -> bool:
     Raises:
         CompilationError: two uses want different layouts, or nothing says which.
     """
+    _erase_dead(module)
     seeds = {op: distributed_of(op.result) for op in module.walk() if isinstance(op, SetAutoLayout)}
     for function in functions_of(module):
         inference = _Inference(function, Auto())
@@ -69,6 +71,7 @@ def infer_coalesced_layouts(module: Op) -> bool:
     Raises:
         CompilationError: two accesses want different layouts, or there is none.
     """
+    _erase_dead(module)
     if not any(_is_open(value, Coalesced()) for op in module.walk() for value in op.results):
         return False
     accesses = Accesses(analyze_axis_info(module), module)
@@ -82,6 +85,13 @@ def infer_coalesced_layouts(module: Op) -> bool:
         inference.finish()
     _check(module, Coalesced(), "it is for pointers that are loaded or stored, and for what goes with them")
     return True
+
+
+def _erase_dead(module: Op) -> None:
+    """Erase what computes values that nobody uses: nothing says what layouts they have."""
+    for op in reversed(list(module.walk())):
+        if is_dead(op):
+            op.erase()
 
 
 def _is_open(value: Value, kind: Distributed) -> bool:
