@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.extents import Extent, extent_of
+from tilewright.runtime.extents import Extent, extent_of, storage_of
 
 
 def extent_of_array(array: Any) -> Extent:
@@ -68,3 +68,31 @@ def test_extents_of_foreign_arrays() -> None:
 
     backwards = np.zeros((4, 6), np.float32)[::-1, ::2]
     assert extent_of_array(Interface(backwards)) == extent_of_array(backwards)
+
+
+def storage_of_array(array: Any) -> tuple[int, int]:
+    view = view_of(array)
+    assert view is not None
+    found = storage_of("x", view)
+    assert found is not None
+    return found.low, found.high
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_storages_of_views(seed: int) -> None:
+    rng = random.Random(seed)
+    memory = np.zeros((5, 7), np.float32)
+    start = memory.ctypes.data
+    view = random_view(rng, memory)[::-1] if seed % 2 else random_view(rng, memory)
+    assert storage_of_array(view) == (start, start + memory.nbytes)
+    assert storage_of_array(memory[2:2]) == (start, start + memory.nbytes)
+
+
+@pytest.mark.needs_torch
+def test_storages_of_tensors() -> None:
+    import torch
+
+    memory = torch.zeros(6, 8)
+    start = memory.data_ptr()
+    for view in (memory, memory.t()[2:5, ::3], memory[3], memory[0, 0], memory[2:2]):
+        assert storage_of_array(view) == (start, start + 192)

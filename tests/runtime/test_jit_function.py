@@ -337,3 +337,16 @@ def test_another_cpu_is_another_kernel() -> None:
         tw.knobs.tilewright.cpu = plainest
         theirs = [store_one[(1,)](out) for _ in range(2)]
     assert ours[0] is ours[1] is store_one[(1,)](out) is not theirs[0] is theirs[1]
+
+
+def test_a_kernel_of_a_template_says_where_that_is() -> None:
+    made = tw.JITFunction(plain.fn)
+    made._unsafe_update_src("def plain(out, n, BLOCK: tl.constexpr = 8):\n    tl.store(out, n + 7)\n")
+    assert (made.starting_line_number, made.file_name) == (plain.starting_line_number, __file__)
+    made.raw_src, made.starting_line_number, made.def_file_line_number = ["template\n"], 3, 5
+    made.def_file_col_number, made.file_name, made._fn_name = 2, "template.py", "templates.plain"
+    made.fn.__code__ = made.fn.__code__.replace(co_filename="template.py", co_firstlineno=3)
+    assert (made.raw_src, made.starting_line_number, made.def_file_line_number) == (["template\n"], 3, 5)
+    assert (made.def_file_col_number, made.file_name, made._fn_name) == (2, "template.py", "templates.plain")
+    assert run(made, 1) == 8  # of its own text, which is in no file
+    assert plain.file_name == __file__

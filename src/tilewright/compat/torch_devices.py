@@ -37,6 +37,9 @@ def machine_properties(device: Any = None) -> SimpleNamespace:
         minor=0,
         multi_processor_count=figures["multiprocessor_count"],
         shared_memory_per_block=figures["max_shared_mem"],
+        shared_memory_per_block_optin=figures["max_shared_mem"],
+        shared_memory_per_multiprocessor=figures["max_shared_mem"],
+        regs_per_multiprocessor=figures["max_num_regs"],
         warp_size=figures["warpSize"],
     )
 

@@ -23,7 +23,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.core import BUILTIN
@@ -36,6 +36,7 @@ FIELDS = "__aggregate_fields__"
 _MARK = "__triton_aggregate__"
 
 
+@dataclass_transform()
 def aggregate(cls: Class) -> Class:
     """Make `cls` a class of values for kernels.
 

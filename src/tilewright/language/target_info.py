@@ -1,8 +1,13 @@
-"""Questions about the target that kernels may ask while they are compiled. The answers are constants."""
+"""Questions about the target, of kernels while they are compiled, and of programs about the device for launches.
+
+The answers to kernels are constants. Outside of kernels the device counts that a launch without arrays would go to.
+"""
 
 from __future__ import annotations
 
-from tilewright.semantics.active import gpu_capability
+from collections.abc import Callable
+
+from tilewright.semantics.active import gpu_capability, is_running
 from tilewright.semantics.constexpr import unwrap
 from tilewright.support.named_tuple import NamedTuple
 
@@ -15,24 +20,39 @@ class CurrentTarget(NamedTuple):
     warp_size: int
 
 
+class Outside:
+    """The answer for programs.
+
+    Attributes:
+        capability: gives the compute capability of the device for launches, 0 for a CPU; `runtime/devices.py` sets it.
+    """
+
+    capability: Callable[[], int] = staticmethod(lambda: 0)
+
+
+def _capability() -> int:
+    return gpu_capability() if is_running() else Outside.capability()
+
+
 def current_target() -> CurrentTarget | None:
-    """The GPU that the kernel is compiled for; None for a CPU, and outside kernels."""
-    capability = gpu_capability()
+    """The GPU that the kernel is compiled for, or that launches go to; None for a CPU."""
+    capability = _capability()
     return CurrentTarget("cuda", capability, 32) if capability else None
 
 
 def is_cuda() -> bool:
-    """Whether the kernel is compiled for an NVIDIA GPU."""
-    return gpu_capability() > 0
+    """Whether that is an NVIDIA GPU."""
+    return _capability() > 0
 
 
 def cuda_capability_geq(major: int, minor: int = 0) -> bool:
     """Whether the NVIDIA GPU has at least this compute capability."""
-    return is_cuda() and gpu_capability() >= 10 * unwrap(major) + unwrap(minor)
+    wanted: int = 10 * unwrap(major) + unwrap(minor)
+    return _capability() >= max(1, wanted)
 
 
 def is_hip() -> bool:
-    """Whether the kernel is compiled for an AMD GPU."""
+    """Whether that is an AMD GPU."""
     return False
 
 
@@ -40,5 +60,5 @@ is_hip_cdna3 = is_hip_cdna4 = is_hip_gfx1250 = is_hip
 
 
 def is_cpu() -> bool:
-    """Whether the kernel is compiled for the CPU."""
+    """Whether that is a CPU."""
     return not is_cuda()

@@ -29,6 +29,33 @@ from tilewright.support.diagnostics import SemanticError
 from tilewright.support.source import keep_lines, syntax_tree
 
 
+class _Assignable:
+    """A fact that a function states of itself, until a program states another: some make kernels of templates.
+
+    Messages go on to name the place where the code says that it is from.
+
+    Args:
+        find: what the function says.
+        doc: the docstring.
+    """
+
+    def __init__(self, find: Callable[[CapturedFunction], Any], doc: str) -> None:
+        self._find, self.__doc__ = find, doc
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, function: CapturedFunction | None, owner: type | None = None) -> Any:
+        if function is None:
+            return self
+        told = vars(function)
+        return told[self._name] if self._name in told else self._find(function)
+
+    def __set__(self, function: CapturedFunction, value: Any) -> None:
+        vars(function)[self._name] = value
+
+
 class CapturedFunction(KeyedCallable):
     """A function that kernels are made of, or that they call.
 
@@ -75,29 +102,16 @@ class CapturedFunction(KeyedCallable):
             self._source = read_source(self._original)
         return self._source
 
-    @property
-    def raw_src(self) -> list[str]:
-        """The lines in the file, decorators included."""
-        return self.source.raw
-
-    @property
-    def starting_line_number(self) -> int:
-        """Number of the first line, which may be a decorator's."""
-        return self._original.__code__.co_firstlineno
-
-    @property
-    def file_name(self) -> str:
-        return self._original.__code__.co_filename
-
-    @property
-    def def_file_line_number(self) -> int:
-        """Number of the line of `def`."""
-        return self.source.def_line
-
-    @property
-    def def_file_col_number(self) -> int:
-        """Column of `def`, from 1."""
-        return self.source.def_column
+    raw_src = _Assignable(lambda self: self.source.raw, "The lines in the file, decorators included.")
+    starting_line_number = _Assignable(
+        lambda self: self._original.__code__.co_firstlineno, "Number of the first line, which may be a decorator's."
+    )
+    file_name = _Assignable(lambda self: self._original.__code__.co_filename, "The path of the file.")
+    def_file_line_number = _Assignable(lambda self: self.source.def_line, "Number of the line of `def`.")
+    def_file_col_number = _Assignable(lambda self: self.source.def_column, "Column of `def`, from 1.")
+    _fn_name = _Assignable(
+        lambda self: f"{self._original.__module__}.{self._original.__qualname__}", "The module and the qualified name."
+    )
 
     @property
     def src(self) -> str:
@@ -203,10 +217,6 @@ class CapturedFunction(KeyedCallable):
 
     def _flatten_ir(self, handles: list[Any]) -> None:
         """A function is no value at run time."""
-
-    @property
-    def _fn_name(self) -> str:
-        return f"{self._original.__module__}.{self._original.__qualname__}"
 
     def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         """The decorator that makes such a function of a plain one, and its options."""

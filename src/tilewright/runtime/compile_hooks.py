@@ -64,7 +64,7 @@ def tell(hook: Callable[..., Any], compilation: Compilation) -> bool:
     answer = hook(
         key=compilation.key,
         repr=f"{function.fn.__qualname__}[{shown}]({types})",
-        fn=JitFunctionInfo(function.module, function.fn.__qualname__, function),
+        fn=JitFunctionInfo(function.fn.__module__, function.fn.__qualname__, function),
         compile=facts,
         is_manual_warmup=compilation.is_warmup,
         already_compiled=False,
@@ -75,8 +75,9 @@ def tell(hook: Callable[..., Any], compilation: Compilation) -> bool:
 def specialization_data(compilation: Compilation) -> str:
     """All of a compilation as JSON, for `preloaded`."""
     constants, attributes = compilation.source.constants, compilation.source.attrs
+    python = compilation.function.fn
     data = {
-        "name": compilation.function._fn_name,
+        "name": f"{python.__module__}.{python.__qualname__}",
         "signature": compilation.source.signature,
         "constant_keys": list(constants),
         "constant_vals": list(map(_encoded, constants.values())),

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from tilewright.backends.base import GPUTarget
+from tilewright.language import target_info
 from tilewright.runtime import launch_hooks, lazy_imports
 from tilewright.runtime.arrays import CPU_MEMORY, CUDA_MEMORY, UNKNOWN_MEMORY, ArrayView
 from tilewright.runtime.drivers.cpu.launcher import Specialization
@@ -196,6 +197,15 @@ def default_device(*, needs_gpu: bool = False) -> Device | None:
     if chosen() is BY_ARGUMENTS:
         return _gpu() if (needs_gpu or _Process.is_tritons) and lazy_imports.has_gpu() else None
     return chosen_device()
+
+
+def _default_capability() -> int:
+    """The compute capability of the default device, 0 for a CPU."""
+    device = default_device()
+    return 0 if device is None else int(device.target.arch)
+
+
+target_info.Outside.capability = staticmethod(_default_capability)
 
 
 def device_for(arrays: Iterable[tuple[str, ArrayView]], *, needs_gpu: bool = False) -> Device | None:

@@ -2,6 +2,7 @@
 
 extent_of("x", view_of(np.zeros((4, 5), np.float32)[:, ::2]))      72 bytes from its first element on
 extent.element_at(address)                                         (2, 1)
+storage_of("x", …)                             all 80 bytes of what it is a view of
 """
 
 from __future__ import annotations
@@ -62,6 +63,23 @@ def extent_of(name: str, view: ArrayView) -> Extent | None:
         return Extent(name, start, start, start, size, shape, steps)
     low, high = _reach(list(zip(shape, steps, strict=True)))
     return Extent(name, start, start + low, start + high + size, size, shape, steps)
+
+
+def storage_of(name: str, view: ArrayView) -> Extent | None:
+    """The extent of all memory that was allocated together with an array; None when the array does not say."""
+    found, owner = extent_of(name, view), view.owner
+    if found is None:
+        return None
+    spans = [(found.low, found.high)]
+    while isinstance(owner, np.ndarray):
+        start, reach = owner.ctypes.data, _reach(list(zip(owner.shape, owner.strides, strict=True)))
+        spans.append((start + reach[0], start + reach[1] + owner.itemsize) if owner.size else (start, start))
+        owner = owner.base
+    if hasattr(owner, "untyped_storage"):
+        storage = owner.untyped_storage()
+        spans.append((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+    spans = [(low, high) for low, high in spans if high > low] or spans
+    return found._replace(low=min(low for low, _ in spans), high=max(high for _, high in spans))
 
 
 def _reach(axes: list[tuple[int, int]]) -> tuple[int, int]:

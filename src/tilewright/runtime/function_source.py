@@ -21,7 +21,7 @@ from types import CodeType, FunctionType
 from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import function_lines, lines_around, lines_of, syntax_tree
+from tilewright.support.source import function_lines, keep_text, lines_around, lines_of, syntax_tree
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
@@ -125,6 +125,7 @@ def with_text(fn: FunctionType, text: str) -> FunctionType:
     made = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     made.__kwdefaults__, made.__annotations__ = fn.__kwdefaults__, annotations_of(fn)
     made.__qualname__, made.__module__, made.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
+    keep_text(made, text)
     return made
 
 

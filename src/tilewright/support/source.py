@@ -94,8 +94,19 @@ _kept_lines: WeakKeyDictionary[FunctionType, list[str]] = WeakKeyDictionary()
 """The lines of the files of functions; functions of one file share a list."""
 
 
+def keep_text(fn: FunctionType, text: str) -> None:
+    """Say that the source of `fn` is `text`, wherever its code says that it is from."""
+    _kept_texts[fn] = text
+
+
+_kept_texts: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
+"""The sources of functions that are in no file."""
+
+
 def lines_around(fn: FunctionType) -> list[str]:
     """The lines of the file of `fn`: those that were kept, else those that the file has now; none if it has none."""
+    if text := _kept_texts.get(fn):
+        return ["\n"] * (fn.__code__.co_firstlineno - 1) + text.splitlines(keepends=True)
     if lines := _kept_lines.get(fn):
         return lines
     linecache.checkcache(fn.__code__.co_filename)

@@ -81,6 +81,22 @@ def checked(x_ptr, out_ptr):
 
 
 @pytest.mark.slow
+def test_kernels_may_use_the_rest_of_an_allocation_if_they_are_told_so() -> None:
+    padded, x = np.zeros(128, np.float32), np.arange(128, dtype=np.float32)
+    with tw.simulate("cuda:90"), pytest.raises(SimulationError, match="out of bounds") as raised:
+        shift[(1,)](x, padded[:100], 128, BLOCK=128)
+    assert raised.value.__notes__ == [
+        'help: parts of larger allocations are `out_ptr`; simulate(…, bounds="storage") has all of these'
+    ]
+    with tw.simulate("cuda:90", bounds="storage"):
+        shift[(1,)](x, padded[:100], 128, BLOCK=128)
+        assert padded.tolist() == list(range(1, 129))
+        with pytest.raises(SimulationError, match="out of bounds"):
+            shift[(2,)](x, padded[:100], 256, BLOCK=128)
+    with pytest.raises(ValueError, match="`bounds` is 'array' or 'storage', not 'page'"), tw.simulate(bounds="page"):
+        pass
+
+
 def test_assertions_raise_what_they_raise_on_the_cpu(gpu: Any) -> None:
     x = np.array([1, 2, 0, 4], np.int32)
     with pytest.raises(tw.DeviceAssertError, match="wants positive numbers") as caught:
@@ -170,7 +186,7 @@ def test_pieces_keep_distances_and_alignment() -> None:
     base = np.zeros((8, 10), np.int16)
     other = np.zeros(4, np.int64)
     views = {"rows": view_of(base[::2]), "columns": view_of(base[:, 3:]), "other": view_of(other)}
-    regions = Regions(DeviceMemory(), list(views.items()))
+    regions = Regions(DeviceMemory(), list(views.items()), "array")
     places = {name: regions.address_of(view) for name, view in views.items()}
     assert len(regions.regions) == 2
     assert places["columns"] - places["rows"] == 6

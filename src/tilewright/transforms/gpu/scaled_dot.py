@@ -55,6 +55,12 @@ class ScaledDot(NamedTuple):
     along_k: tuple[bool, bool]
     fast: bool
 
+    @property
+    def terms(self) -> int:
+        """The number of terms of each sum."""
+        extent = tile_type(self.operands[0]).shape[-1]
+        return 2 * extent if self.kinds[0] == "e2m1" and self.along_k[0] else extent
+
     def group(self, index: int) -> int:
         """The number of elements that share one scale of the operand `index`."""
         scale = self.scales[index]

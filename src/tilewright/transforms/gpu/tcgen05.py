@@ -84,6 +84,8 @@ WORD = 32
 ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
+FEWEST_TERMS, FEWEST_TERMS_OF_FOUR_BITS = 32, 64
+"""Min number of terms of each sum of a scaled product, and where both operands have four bits."""
 OPERANDS = 2
 WARP_GROUP = 4
 """The number of warps that together reach all rows."""
@@ -104,7 +106,8 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
         return False
     rows, columns = result_per_cta(dot.op)[-2:]
-    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS
+    has_terms = dot.terms >= (FEWEST_TERMS_OF_FOUR_BITS if dot.kinds == ("e2m1", "e2m1") else FEWEST_TERMS)
+    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS and has_terms
 
 
 def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:

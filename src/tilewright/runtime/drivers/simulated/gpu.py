@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -28,13 +28,15 @@ from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
 from tilewright.runtime.errors import ArgumentError, require
-from tilewright.runtime.extents import Extent, extent_of
+from tilewright.runtime.extents import Extent, extent_of, storage_of
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.diagnostics import DeviceAssertError
 from tilewright.support.exact_rounding import narrow_nearest
 from tilewright.support.source import Span
 
 ALIGNMENT = 256
+Bounds: TypeAlias = Literal["array", "storage"]
+"""The memory that kernels may access."""
 
 
 @dataclass
@@ -81,10 +83,11 @@ class Regions:
         ArgumentError: an array does not say how large it is.
     """
 
-    def __init__(self, memory: DeviceMemory, arrays: Sequence[tuple[str, ArrayView]]) -> None:
+    def __init__(self, memory: DeviceMemory, arrays: Sequence[tuple[str, ArrayView]], bounds: Bounds) -> None:
         self._memory = memory
         self.regions: list[Region] = []
-        for extent, view in sorted(((_extent(*named), named[1]) for named in arrays), key=lambda pair: pair[0].low):
+        extents = ((_extent(*named, bounds), named[1]) for named in arrays)
+        for extent, view in sorted(extents, key=lambda pair: pair[0].low):
             last = self.regions[-1] if self.regions else None
             if last is not None and extent.low < last.high:
                 last.high = max(last.high, extent.high)
@@ -115,12 +118,20 @@ class Regions:
                 region.host_bytes()[stored] = self._memory.bytes_at(region.address, size)[stored]
 
 
-def _extent(name: str, view: ArrayView) -> Extent:
-    found = extent_of(name, view)
+def _extent(name: str, view: ArrayView, bounds: Bounds) -> Extent:
+    found = (storage_of if bounds == "storage" else extent_of)(name, view)
     if found is None:
         kind = type(view.owner).__name__
         raise ArgumentError(f"argument {name!r}: a {kind} does not say how large it is, so that it cannot be copied")
     return found
+
+
+def _note_storages(error: SimulationError, arrays: Sequence[tuple[str, ArrayView]]) -> None:
+    """Say which arrays are parts of larger ones, if an access is outside of what was copied."""
+    parts = [name for name, view in arrays if _extent(name, view, "array")[1:4] != _extent(name, view, "storage")[1:4]]
+    if error.kind == "out of bounds" and parts:
+        names = ", ".join(f"`{name}`" for name in parts)
+        error.add_note(f'help: parts of larger allocations are {names}; simulate(…, bounds="storage") has all of these')
 
 
 WARP = 32
@@ -133,14 +144,22 @@ class SimulatedGpu(Device):
     Attributes:
         checks: watch for races.
         uninitialized: how to meet reads of shared memory that nothing has stored.
+        bounds: what kernels may access.
     """
 
     remedy = "pass a copy of it in CPU memory"
 
-    def __init__(self, capability: int, *, checks: bool = True, uninitialized: Uninitialized = "report") -> None:
+    def __init__(
+        self,
+        capability: int,
+        *,
+        checks: bool = True,
+        uninitialized: Uninitialized = "report",
+        bounds: Bounds = "array",
+    ) -> None:
         self.target = GPUTarget("cuda", capability, WARP)
         self.name = f"the simulated cuda:{capability}"
-        self.checks, self.uninitialized = checks, uninitialized
+        self.checks, self.uninitialized, self.bounds = checks, uninitialized, bounds
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -173,7 +192,8 @@ class SimulatedGpu(Device):
         """
         kernel.loaded_on(self)
         memory = DeviceMemory()
-        regions = Regions(memory, list(_arrays(kernel.names, values)))
+        arrays = list(_arrays(kernel.names, values))
+        regions = Regions(memory, arrays, self.bounds)
         arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
         arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
@@ -191,6 +211,7 @@ class SimulatedGpu(Device):
         try:
             launch.run(memory, arguments)
         except SimulationError as error:
+            _note_storages(error, arrays)
             if error.kind != "assertion":
                 raise
             x, y, z = error.cta or (0, 0, 0)
@@ -264,15 +285,19 @@ def _scratch(memory: DeviceMemory, facts: Any, programs: int) -> list[int]:
 
 @cache
 def simulated_gpu(
-    capability: int, *, checks: bool = True, uninitialized: Uninitialized = "report"
+    capability: int, *, checks: bool = True, uninitialized: Uninitialized = "report", bounds: Bounds = "array"
 ) -> SimulatedGpu:
     """The simulated GPU of a compute capability."""
-    return SimulatedGpu(capability, checks=checks, uninitialized=uninitialized)
+    return SimulatedGpu(capability, checks=checks, uninitialized=uninitialized, bounds=bounds)
 
 
 @contextmanager
 def simulate(
-    target: str | int = "cuda:90", *, checks: bool = True, uninitialized: Uninitialized = "report"
+    target: str | int = "cuda:90",
+    *,
+    checks: bool = True,
+    uninitialized: Uninitialized = "report",
+    bounds: Bounds = "array",
 ) -> Iterator[SimulatedGpu]:
     """Until the end of the `with`, kernels run on a simulated GPU, over arrays in the memory of the CPU.
 
@@ -281,9 +306,11 @@ def simulate(
         checks: watch for races.
         uninitialized: `report` makes a read of shared memory that nothing has stored an error; with `nan` it gives a
             NaN, all bits set, which are -1 as an integer.
+        bounds: `array` makes an access outside of all arrays an error, as one through `x[:100]` to `x[100]` is; with
+            `storage` kernels may access all that was allocated together with an array, as on hardware.
 
     Raises:
-        ValueError: there is no such target, or no such way to meet those reads.
+        ValueError: there is no such target, no such way to meet those reads, or no such bounds.
 
     Example:
         >>> @tw.jit
@@ -301,6 +328,9 @@ def simulate(
         raise ValueError(f"a simulated target is `cuda:` and a compute capability, such as 'cuda:90'; got {target!r}")
     if uninitialized not in get_args(Uninitialized):
         raise ValueError(f"`uninitialized` is 'report' or 'nan', not {uninitialized!r}")
-    device = simulated_gpu(find(int(number)).capability, checks=checks, uninitialized=uninitialized)
+    if bounds not in get_args(Bounds):
+        raise ValueError(f"`bounds` is 'array' or 'storage', not {bounds!r}")
+    capability = find(int(number)).capability
+    device = simulated_gpu(capability, checks=checks, uninitialized=uninitialized, bounds=bounds)
     with using(device):
         yield device

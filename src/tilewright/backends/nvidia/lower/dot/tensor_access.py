@@ -109,9 +109,11 @@ def plan_access(tile: LinearLayout, memory: LinearLayout, bits: int) -> Plan | N
     """
     unique, first = _without_copies(tile)
     found = unique.invert_and_compose(memory)
-    if not _reaches(unique, memory, found):
+    rows = _rows_reached(found)
+    reached = from_bases(rows, found.outs).compose(memory)
+    if reached.columns != unique.transpose_outs(reached.out_names).columns:
         return None
-    steps = {name: [row[:2] for row in rows] for name, rows in found.bases.items()}
+    steps = {name: [row[:2] for row in own] for name, own in (found.bases | {"lane": rows["lane"]}).items()}
     for shape in SHAPES:
         plan = _with_shape(shape, steps, bits, first)
         if plan is not None:
@@ -129,15 +131,16 @@ def _without_copies(tile: LinearLayout) -> tuple[LinearLayout, tuple[int, ...]]:
     return tile.with_columns(register=columns), tuple(first)
 
 
-def _reaches(tile: LinearLayout, memory: LinearLayout, found: LinearLayout) -> bool:
-    """Whether each warp can reach the rows where its elements, or copies of them, are."""
+def _rows_reached(found: LinearLayout) -> dict[str, list[tuple[int, ...]]]:
+    """The steps of `found`, where each warp, and each lane that has a copy, has the rows that it reaches."""
     rows = {name: list(steps) for name, steps in found.bases.items()}
     size = found.outs[0][1]
     for bit in range(min(WARPS, len(rows["warp"]))):
         own = rows["warp"][bit]
         rows["warp"][bit] = (ROWS_OF_A_WARP << bit, *own[1:]) if ROWS_OF_A_WARP << bit < size else own
-    reached = from_bases(rows, found.outs).compose(memory)
-    return reached.columns == tile.transpose_outs(reached.out_names).columns
+    for bit, own in enumerate(rows["lane"]):
+        rows["lane"][bit] = own if any(own) or 1 << bit >= size else (1 << bit, *own[1:])
+    return rows
 
 
 def _with_shape(
