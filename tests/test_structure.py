@@ -98,6 +98,7 @@ ASKS_THE_SYSTEM = {
 COMMAND = 'if __name__ == "__main__":'
 ENTRY_POINTS = (
     *("gluon.py", "knobs.py", "testing.py"),
+    *("language/core.py", "runtime/allocation.py", "runtime/ray_executor.py"),
     *("language/gluon/nvidia/hopper/cluster.py", "language/gluon/nvidia/hopper/mbarrier.py"),
     *("tools/rules_table.py", "tools/settings_table.py"),
     *("runtime/drivers/cpu/native/text.py", "vectorizing/compile.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import optional_peers
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.tensor_descriptor import create_ragged_descriptor, wrapping_descriptor
+from tilewright.compat.tensor_descriptor import create_ragged_descriptor
 from tilewright.language.ragged import atomic_add_ragged, load_ragged, store_ragged
 
 pytestmark = pytest.mark.needs_torch
@@ -52,17 +53,30 @@ def test_slices_are_moved_alone(off: int, size: int, add: bool) -> None:
     assert torch.equal(out, expected)
 
 
+@tw.jit
+def made_anew(target, pointer, off, size, ADD: tl.constexpr):
+    """As kernels do that are given a descriptor for its shape and strides alone."""
+    anew = tl.make_tensor_descriptor(pointer, target.shape, (*target.strides[:-1], 1), target.block_shape)
+    doubled(anew, anew, off, size, ADD, 8)
+
+
 @pytest.mark.parametrize("add", [False, True])
-def test_descriptors_for_gpus_begin_where_the_tensor_does(add: bool) -> None:
-    """One that begins in front of it, where nothing is mapped, is an illegal address to hardware."""
-    x, out = torch.arange(32 * 32, dtype=torch.float32).reshape(32, 32), torch.zeros(32, 16)
-    source, target = (wrapping_descriptor(tensor, [BLOCK, 16], 0) for tensor in (x, out))
-    assert source.base.data_ptr() == x.data_ptr()
-    with tw.simulate("cuda:90"):
-        doubled[(3,)](source, target, 5, 19, ADD=add, ROWS=BLOCK)
-    expected = torch.zeros(32, 16)
-    expected[5:24] = x[5:24, 16:] + 1
-    assert torch.equal(out, expected)
+@pytest.mark.parametrize("machine", ["", "cuda:90", "cuda:100"])
+def test_kernels_may_make_descriptors_anew(machine: str, add: bool) -> None:
+    x = torch.arange(32 * 32, dtype=torch.float32).reshape(32, 32)
+    expected = x.clone()
+    expected[5:24, :16] = x[5:24, 16:] + 1 + (x[5:24, :16] if add else 0)
+    descriptor = create_ragged_descriptor(x, [BLOCK, 16])
+    assert descriptor.base.data_ptr() == x.data_ptr()  # hardware wants memory there
+    with tw.simulate(machine) if machine else nullcontext():
+        made_anew[(3,)](descriptor, x, 5, 19, ADD=add)
+    assert torch.equal(x, expected)
+
+
+def test_axes_that_cannot_be_ragged_are_refused() -> None:
+    for tensor, axis in ((torch.zeros(4, 16), 1), (torch.zeros(2, 2, 2, 16), 0)):
+        with pytest.raises(AssertionError, match="ragged is one of the first two axes of three"):
+            create_ragged_descriptor(tensor, [1, 16], axis)
 
 
 def test_an_inner_axis_may_be_ragged() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tilewright.language.ragged import MAX_ROWS
 from tilewright.runtime.drivers.cpu.launcher import know_descriptors
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.types import MAX_TILE_ELEMENTS
@@ -165,68 +166,33 @@ class TensorDescriptor(Descriptor):
 know_descriptors(TensorDescriptor)
 
 
-class Before:
-    """A tensor with as many rows in front of it as it has; nobody touches those."""
-
-    def __init__(self, tensor: Any, axis: int) -> None:
-        self.tensor, self.elements = tensor, tensor.shape[axis] * strides_of(tensor)[axis]
-        self.dtype, self.device = tensor.dtype, getattr(tensor, "device", "cpu")
-        self.shape = [*tensor.shape[:axis], 2 * tensor.shape[axis], *tensor.shape[axis + 1 :]]
-
-    def data_ptr(self) -> int:
-        """The address of the first row in front."""
-        address: int = _address(self.tensor) - self.elements * self.element_size()
-        return address
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return element_size(self.tensor)
-
-    def stride(self) -> Any:
-        return strides_of(self.tensor)
-
-
-def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int = 0) -> TensorDescriptor:  # noqa: N803 - Triton's name
-    """The descriptor of a tensor for `load_ragged` and its like.
-
-    Args:
-        ragged_dim: the axis that has slices.
-
-    Raises:
-        AssertionError: the tensor is none that a descriptor can have.
-    """
-    axis = ragged_dim % len(T.shape)
-    if str(getattr(T, "device", "cpu")).startswith("cuda"):
-        return wrapping_descriptor(T, block_shape, axis)
-    shape, strides = list(T.shape), list(strides_of(T))
-    ends, stride = shape[axis] + 1, strides[axis]
-    return TensorDescriptor(Before(T, axis), [ends, *shape], [stride, *strides], [1, *block_shape])
-
-
-MAX_ROWS = 1 << 30
-"""Rows of a ragged axis on a GPU, at most."""
 MAX_EXTENT = (1 << 31) - 1
 WRAP = 1 << 34
 """Elements whose `MAX_ROWS`-fold is 0 modulo 2⁶⁴."""
 
 
-def wrapping_descriptor(tensor: Any, block_shape: Sequence[int], axis: int) -> TensorDescriptor:
-    """The ragged descriptor for a GPU, which begins where the tensor does; see `language/ragged.py`.
+def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int = 0) -> TensorDescriptor:  # noqa: N803 - Triton's name
+    """The descriptor of a tensor for `load_ragged` and its like; `language/ragged.py` says how it works.
+
+    Args:
+        T: the tensor.
+        block_shape: what one load or store moves.
+        ragged_dim: the axis that has slices.
 
     Raises:
         AssertionError: the tensor has more than three axes or 2³⁰ rows, or its last axis is the ragged one.
     """
-    shape, strides = list(tensor.shape), list(strides_of(tensor))
+    shape, strides = list(T.shape), list(strides_of(T))
+    axis = ragged_dim % len(shape)
     if len(shape) > MAX_AXES or shape[axis] > MAX_ROWS or axis == len(shape) - 1:
-        raise AssertionError(f"on a GPU, ragged is one of the first two axes of three, of 2**30 rows: {shape}, {axis}")
+        raise AssertionError(f"ragged is one of the first two axes of three, of 2**30 rows: {shape}, {ragged_dim}")
     stride, shape[axis] = strides[axis], MAX_ROWS
-    return TensorDescriptor(
-        tensor, [MAX_EXTENT, MAX_EXTENT, *shape], [WRAP - stride, stride, *strides], [1, 1, *block_shape]
-    )
+    shape, strides = [MAX_EXTENT, MAX_EXTENT, *shape], [WRAP - stride, stride, *strides]
+    return TensorDescriptor(T, shape, strides, [1, 1, *block_shape])
 
 
 MAX_AXES = 3
-"""Axes of a tensor with a ragged descriptor on a GPU: hardware has five, two of which lead to the slice."""
+"""Max number of axes of a tensor with a ragged descriptor: hardware has five, two of which lead to the slice."""
 
 
 _DESCRIPTOR = re.compile(r"tensordesc(?:_im2col)?<([^\[>]*)\[([^\]]*)\]")

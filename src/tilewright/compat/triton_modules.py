@@ -321,7 +321,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton.tools.mxfp": {"tilewright.compat.mxfp": "MXFP4Tensor MXScaleTensor"},
     "triton.tools.ragged_tma": {
         "tilewright.compat.tensor_descriptor": "create_ragged_descriptor",
-        "tilewright.language.ragged": "atomic_add_ragged load_ragged store_ragged",
+        "tilewright.language.ragged": "atomic_add_ragged load_ragged store_ragged to_ragged_indices",
     },
     "triton.tools.tensor_descriptor": {
         "tilewright.compat.tensor_descriptor": "TensorDescriptor validate_block_shape",

@@ -2,15 +2,16 @@
 
 block = load_ragged(desc, slice_off, slice_size, [row, column])        rows slice_off + row …, zeros from slice_size on
 
-A descriptor clips at the ends of its axes only. So the ragged axis, of R rows, is entered at its end: the descriptor
-begins R rows in front of the tensor, and an axis in front of all, with the same stride, says where the slice ends:
+A descriptor clips at the ends of its axes only. So the ragged axis is said to have R = 2³⁰ rows and is entered at its
+end, one axis in front of all, with the same stride, says where the slice ends, and another one leads back: R steps of
+2³⁴ elements less one row are 2⁶⁴ elements, which is none, less R rows.
 
     address = tensor - R + (slice_off + slice_size) + (R - slice_size + row) = tensor + slice_off + row
     outside   where R - slice_size + row ≥ R, which is row ≥ slice_size
 
-An NVIDIA GPU faults if a descriptor begins where there is no memory, though nothing there is read (seen on an H200). So
-for its tensors R is 2³⁰, and one more axis leads back: R steps of 2³⁴ elements less one row are 2⁶⁴ elements, which is
-none, less R rows.
+The descriptor begins where the tensor does, so that kernels can make it anew from the tensor's pointer, with its shape
+and strides, and since an NVIDIA GPU faults if one begins where there is no memory, though nothing there is read (seen
+on an H200). Addresses wrap on every machine.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def load_ragged(TMA: tensor_descriptor, slice_off: Any, slice_size: Any, coords:
         coords: the coordinates of the block, one per axis of the tensor.
         ragged_dim: which axis is ragged.
     """
-    block = TMA.load(_offsets(TMA, slice_off, slice_size, coords, ragged_dim))
+    block = TMA.load(_offsets(slice_off, slice_size, coords, ragged_dim))
     return shaping.reshape(block, TMA.block_shape[len(TMA.block_shape) - len(coords) :])
 
 
@@ -45,7 +46,7 @@ def store_ragged(
 ) -> None:
     """Write `data` to the block at `coords` within a slice, and nothing behind it; arguments as for `load_ragged`."""
     block = shaping.reshape(data, TMA.block_shape)
-    TMA.store(_offsets(TMA, slice_off, slice_size, coords, ragged_dim), block)
+    TMA.store(_offsets(slice_off, slice_size, coords, ragged_dim), block)
 
 
 def atomic_add_ragged(
@@ -58,12 +59,24 @@ def atomic_add_ragged(
 ) -> None:
     """Add `data` to the block at `coords` within a slice, and nothing behind it; arguments as for `load_ragged`."""
     block = shaping.reshape(data, TMA.block_shape)
-    TMA.atomic_add(_offsets(TMA, slice_off, slice_size, coords, ragged_dim), block)
+    TMA.atomic_add(_offsets(slice_off, slice_size, coords, ragged_dim), block)
 
 
-def _offsets(desc: tensor_descriptor, slice_off: Any, slice_size: Any, coords: Any, ragged_dim: Any) -> list[Any]:
+def to_ragged_indices(slice_off: Any, slice_size: Any, row: Any) -> tuple[int, Any, Any]:
+    """The coordinates on the two axes in front, and on the ragged axis.
+
+    Args:
+        slice_off, slice_size: where the slice begins on the ragged axis, and how long it is.
+        row: the row within the slice.
+    """
+    return MAX_ROWS, slice_off + slice_size, MAX_ROWS - slice_size + row
+
+
+MAX_ROWS = 1 << 30
+"""The number of rows that a ragged axis is said to have."""
+
+
+def _offsets(slice_off: Any, slice_size: Any, coords: Any, ragged_dim: Any) -> list[Any]:
     axis, places = unwrap(ragged_dim), list(coords)
-    ahead = len(desc.block_shape) - len(places)
-    rows = desc.shape[ahead + axis]
-    places[axis] = rows - slice_size + places[axis]
-    return [*[rows] * (ahead - 1), slice_off + slice_size, *places]
+    back, end, places[axis] = to_ragged_indices(slice_off, slice_size, places[axis])
+    return [back, end, *places]
