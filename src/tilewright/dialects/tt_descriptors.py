@@ -68,9 +68,13 @@ def verify_block(op: Op, block: TensorType, tile: Type) -> None:
     """The tile has the elements of a descriptor's block, perhaps in another shape; the block may tell their sign."""
     if not isinstance(tile, TensorType):
         raise VerificationError(op, f"needs a tensor, not {tile}")
-    element = IntType(block.bits) if isinstance(block.element, IntType) else block.element
-    require(tile.element is element, op, f"a block of {block.element} has no elements of type {tile.element}")
+    require(tile.element is _without_sign(block), op, f"a block of {block.element} has no elements of {tile.element}")
     require(tile.numel == block.numel, op, f"{tile} and the block {block} differ in their number of elements")
+
+
+def _without_sign(block: TensorType) -> Type:
+    """The type of the elements of tiles: the block of a descriptor may tell their sign."""
+    return IntType(block.bits) if isinstance(block.element, IntType) else block.element
 
 
 def _verify_rows(op: Op) -> None:
@@ -81,7 +85,7 @@ def _verify_rows(op: Op) -> None:
     require(len(rows.shape or ()) == 1, op, f"the rows must be given by a tensor with one axis, not {rows}")
     if not isinstance(tile, TensorType) or len(tile.shape) != 2:
         raise VerificationError(op, f"needs a tensor with two axes, not {tile}")
-    fits = tile.shape == (*(rows.shape or ()), block.shape[1]) and tile.element is block.element
+    fits = tile.shape == (*(rows.shape or ()), block.shape[1]) and tile.element is _without_sign(block)
     require(fits, op, f"{rows} rows of the block {block} do not give {tile}")
     require(tile.shape[0] >= 8, op, "needs 8 rows or more")
     columns = 32 // tile.bits * 8 if tile.bits <= 32 else 0

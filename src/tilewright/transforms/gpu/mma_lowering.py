@@ -37,7 +37,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_barriers import InitBarrier, InvalBarrier, WaitBarrier
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Op, Value, buffer_type
+from tilewright.ir.core import Block, Op, Region, Value, buffer_type
 from tilewright.ir.effects import is_pure
 from tilewright.ir.operands import set_operand_groups
 from tilewright.ir.types import MemDescType, i1, i32
@@ -99,8 +99,19 @@ def _copy_scales(product: TensorCoreMmaScaled) -> None:
         layout = TensorMemoryScales(cga_layout(encoding(type.encoding)))
         wanted = MemDescType((rows, type.numel // rows), type.element, layout.text, TENSOR_MEMORY, True)
         memory = ops.emit("ttng.tmem_alloc", (), wanted)
-        ops.op("ttng.tmem_copy", (scale, memory), ())
+        _copy(ops, scale, memory, product.predicate)
         product.set_operands([memory if value is scale else value for value in product.operands])
+
+
+def _copy(ops: TileOps, scale: Value, memory: Value, predicate: Value) -> None:
+    """Copy a scale for a product if there is one: nobody would wait for a copy without."""
+    if constant_of(predicate) == 1:
+        ops.op("ttng.tmem_copy", (scale, memory), ())
+        return
+    body = Block()
+    ops.op("scf.if", (predicate,), (), None, [Region([body]), Region()])
+    end = body.append(Op.create("scf.yield"))
+    TileOps(end).op("ttng.tmem_copy", (scale, memory), ())
 
 
 # Commits

@@ -219,7 +219,8 @@ def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
     bits = len(boxes.offsets)
     shared = min(bits, log2(lowerer.target.num_warps))
     condition = elected(lowerer, 1 << shared)
-    starts = [_coordinate(lowerer, value, buffer, axis) for axis, value in enumerate(op.indices)]
+    *others, inner = op.indices
+    starts = [*map(lowerer.scalar, others), _inner_coordinate(lowerer, inner, buffer)]
     own = [uniform_bits(lowerer, columns[:shared]) for columns in boxes.places]
     of_block = [lowerer.linear({"block": columns}) for columns in boxes.parts]
     for more in (own, of_block):
@@ -238,11 +239,11 @@ def _padded(parts: Sequence[str | int], count: int) -> list[str]:
     return ["0"] * (count - len(parts)) + [str(part) for part in parts]
 
 
-def _coordinate(lowerer: Lowerer, value: Value, buffer: Value, axis: int) -> str:
-    type = buffer_type(buffer)
-    layout = shared_layout(type)
+def _inner_coordinate(lowerer: Lowerer, value: Value, buffer: Value) -> str:
+    """The coordinate in the fastest dimension, in elements of memory: padded bytes have two each."""
+    layout = shared_layout(buffer_type(buffer))
     start = lowerer.scalar(value)
-    is_packed = isinstance(layout, NvmmaShared) and layout.fp4_padded and axis == len(type.shape) - 1
+    is_packed = isinstance(layout, NvmmaShared) and layout.fp4_padded
     return lowerer.w.emit(f"shl i32 {start}, 1") if is_packed else start
 
 
@@ -381,9 +382,9 @@ def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Ro
         raise refused(op, "these rows", "each thread of a warp must know four in a row")
     if layout.columns["block"] != tuple(row * part[0] for row, _ in memory.cga):
         raise refused(op, "rows whose numbers other blocks of the cluster have", "divide them as the buffer is divided")
-    start = added(
-        lowerer, lowerer.scalar(op.column), lowerer.linear({"block": [step * part[1] for _, step in memory.cga]}), "add"
-    )
+    units = 1 + memory.fp4_padded  # elements of memory for each of the tile's
+    of_block = lowerer.linear({"block": [step * part[1] * units for _, step in memory.cga]})
+    start = added(lowerer, _inner_coordinate(lowerer, op.column, buffer), of_block, "add")
     registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
     *_, box = tma_box(memory, part)
     own = uniform_bits(lowerer, [_row_offset(type, part, column, 0) for column in layout.columns["warp"]])
@@ -394,17 +395,18 @@ def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Ro
         row = layout.image({"register": first})
         for column in range(0, part[-1], box):
             place = offset(lowerer, pointer, _row_offset(type, part, row, column))
-            yield Rows(registers[first : first + ROWS], place, added(lowerer, start, str(column), "add"))
+            yield Rows(registers[first : first + ROWS], place, added(lowerer, start, str(column * units), "add"))
 
 
 def _row_offset(type: MemDescType, part: Sequence[int], row: int, column: int) -> int:
     """The byte of the first element that the engine writes of these rows, before it swizzles; a block has `part`."""
-    box = tma_box(encoding_as(NvmmaShared, type.encoding), tuple(part))
+    memory = encoding_as(NvmmaShared, type.encoding)
+    box = tma_box(memory, tuple(part))
     width, height = box[-1], part[0]
     inside, outside = row % box[0], row // box[0]
     start = (outside * (part[-1] // width) + column // width) * box[0] * width + inside * width
     assert height % box[0] == 0, "boxes fill the tile"
-    return start * byte_size(type)
+    return start * byte_size(type) * (1 + memory.fp4_padded)
 
 
 def _chosen_warps(lowerer: Lowerer, rows: Value) -> str:

@@ -259,12 +259,24 @@ class OperandInMemory:
 
 def descriptor_of(type: MemDescType, tile: Tile, places: LinearLayout | None) -> MatrixDescriptor:
     """The descriptor for parts of a buffer of this type, whose places may have other coordinates."""
-    layout = encoding(type.encoding)
-    padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
+    padded = _is_padded(type)
     places = places or buffer_layout(type).pseudo_invert()
     found = describe(places, tile, max(type.element.bits, BYTE), padded=padded)
     assert found is not None, f"{type} is laid out for matrix instructions"
     return found
+
+
+def _is_padded(type: MemDescType) -> bool:
+    """Whether 8 bytes with 16 elements of four bits are followed by 8 that nobody uses."""
+    layout = encoding(type.encoding)
+    if isinstance(layout, NvmmaShared):
+        return layout.fp4_padded
+    offsets = buffer_layout(type).bases["offset"]
+    return type.element.bits == BYTE and len(offsets) > GAP and not any(offsets[GAP])
+
+
+GAP = 3
+"""The bit of an offset that tells elements from the gap behind them."""
 
 
 def contiguous_axis(type: MemDescType) -> int:
