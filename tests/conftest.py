@@ -9,7 +9,8 @@ A test that needs a library or a program that `.[test]` does not install has a m
 
 Which tests and cases `make check` runs: `check_cases.py`.
 
-NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
+NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise. It gets all kernels with
+`--peers`; without, those of tests that need it, also where it is installed.
 
 Every pass is verified in the folders of `VERIFYING`; elsewhere stages are at their ends, which takes a twentieth less.
 
@@ -41,6 +42,9 @@ from hypothesis import settings
 import check_cases
 import optional_peers
 import skips
+from tilewright.backends.nvidia import backend as nvidia
+from tilewright.backends.nvidia.tools import find_ptxas
+from tilewright.backends.registry import make_backend
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
@@ -109,6 +113,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1" if _folder(item.path) in VERIFYING else "0"
+    finder = find_ptxas if optional_peers.has_kernels_assembled(item) else optional_peers.ptxas_of_knobs
+    if nvidia.find_ptxas is not finder:
+        nvidia.find_ptxas = finder
+        make_backend.cache_clear()  # a back end keeps the assembler that it found
 
 
 @cache
