@@ -41,6 +41,7 @@ from hypothesis import settings
 
 import check_cases
 import optional_peers
+import remembered_code
 import skips
 from tilewright.backends.nvidia import backend as nvidia
 from tilewright.backends.nvidia.tools import find_ptxas
@@ -66,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # what is collected stays: see `pytest_collection_finish`
+    remembered_code.begin()
     for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
