@@ -9,7 +9,8 @@ A test that needs a library or a program that `.[test]` does not install has a m
 
 Which tests and cases `make check` runs: `check_cases.py`.
 
-NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
+NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise. It gets all kernels with
+`--peers`; without, those of tests that need it, also where it is installed.
 
 Every pass is verified in the folders of `VERIFYING`; elsewhere stages are at their ends, which takes a twentieth less.
 
@@ -40,7 +41,11 @@ from hypothesis import settings
 
 import check_cases
 import optional_peers
+import remembered_code
 import skips
+from tilewright.backends.nvidia import backend as nvidia
+from tilewright.backends.nvidia.tools import find_ptxas
+from tilewright.backends.registry import make_backend
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
@@ -62,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # what is collected stays: see `pytest_collection_finish`
+    remembered_code.begin()
     for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
@@ -109,6 +115,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1" if _folder(item.path) in VERIFYING else "0"
+    finder = find_ptxas if optional_peers.has_kernels_assembled(item) else optional_peers.ptxas_of_knobs
+    if nvidia.find_ptxas is not finder:
+        nvidia.find_ptxas = finder
+        make_backend.cache_clear()  # a back end keeps the assembler that it found
 
 
 @cache

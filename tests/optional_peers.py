@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from tilewright.backends.nvidia.tools import MissingToolError, find_libdevice, find_ptxas
+from tilewright.support import knobs
 
 TESTS = Path(__file__).parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -109,8 +110,8 @@ def missing(marker: str) -> str:
     return "" if is_here() else reason
 
 
-MORE_WITH_PEERS = ("nvidia",)
-"""Folders whose tests run without any peer, and give all PTX to NVIDIA's assembler where it is here."""
+MORE_WITH_PEERS = ("gluon", "nvidia")
+"""Folders whose tests run without any peer; with `--peers` they give all PTX to NVIDIA's assembler, too."""
 
 
 def gains(item: pytest.Item) -> bool:
@@ -118,6 +119,17 @@ def gains(item: pytest.Item) -> bool:
     folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
     is_fast = item.get_closest_marker("slow") is None
     return (folder in MORE_WITH_PEERS and is_fast) or bool(needed_by(item))
+
+
+def has_kernels_assembled(item: pytest.Item) -> bool:
+    """Whether what a test compiles for NVIDIA's GPUs is given to their assembler, which takes a fifth of its time."""
+    return item.config.getoption("--peers") or not {"needs_ptxas", "needs_nvdisasm"}.isdisjoint(needed_by(item))
+
+
+def ptxas_of_knobs(capability: int) -> str | None:
+    """`find_ptxas` where none is installed: a knob may still name one."""
+    kinds, group = type(knobs.nvidia), knobs.nvidia
+    return find_ptxas(capability) if kinds.ptxas.asked(group) or kinds.ptxas_blackwell.asked(group) else None
 
 
 def needed_by(item: pytest.Item) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,13 @@ def options(capability: int = 90, **given: Any) -> CudaOptions:
 
 
 @pytest.fixture
-def no_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_ptxas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("tilewright.support.nvidia_tools._folders", lambda inner: iter(()))
+    make_backend.cache_clear()
+    yield
     make_backend.cache_clear()
 
 
@@ -62,7 +65,6 @@ def test_stages_and_metadata(no_ptxas: None) -> None:
     assert (metadata.name, metadata.shared, metadata.num_warps, metadata.num_ctas) == ("add", 0, 8, 1)
     assert metadata.target == HOPPER
     assert metadata.stored == [2]
-    make_backend.cache_clear()
 
 
 @pytest.mark.needs_ptxas
@@ -120,7 +122,16 @@ def instructions(kernel: CompiledKernel) -> list[str]:
     return [line for line in lines if line and not line.startswith(("//", ".loc", "$", ".file", "{"))]
 
 
-def test_foreign_ptx_says_its_arguments(tmp_path: Path) -> None:
+@pytest.mark.needs_ptxas
+def test_foreign_ptx_that_is_assembled_says_its_arguments(tmp_path: Path) -> None:
+    check_foreign_ptx(tmp_path)
+
+
+def test_foreign_ptx_says_its_arguments(no_ptxas: None, tmp_path: Path) -> None:
+    check_foreign_ptx(tmp_path)
+
+
+def check_foreign_ptx(tmp_path: Path) -> None:
     text = str(compiled(num_warps=8).asm["ptx"]).partition("\n")[2]
     (tmp_path / "add.ptx").write_text(text)
     again = compile(tmp_path / "add.ptx", target=HOPPER, options={"min_shared_mem": 64})

@@ -16,10 +16,8 @@ from test_anchors import KERNELS, anchor_of
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.nvidia.ptxas import assemble_kernel
-from tilewright.backends.nvidia.tools import find_ptxas
 
 Array = np.ndarray[Any, Any]
-needs_ptxas = pytest.mark.skipif(find_ptxas(80) is None, reason="ptxas is not installed")
 RANDOM = np.random.default_rng(5)
 BLOCK = 1024
 
@@ -166,7 +164,7 @@ def test_argmax(kernel: str) -> None:
 
 
 @pytest.mark.spared
-@needs_ptxas
+@pytest.mark.needs_ptxas
 @pytest.mark.parametrize(
     ("name", "registers", "spilled"), [("argmax32x1024_w8s1_80", 116, 0), ("pow1024_w4_80", 31, 0)]
 )
@@ -215,7 +213,7 @@ def two_sums(a, b, c, K, N: tl.constexpr):
     tl.store(c + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], first * tl.exp(second))
 
 
-@pytest.mark.skipif(find_ptxas(100) is None, reason="ptxas is not installed")
+@pytest.mark.needs_ptxas
 def test_two_sums_that_leave_tensor_memory_do_not_spill() -> None:
     """With 128 words in an instruction ptxas spilled 26 bytes, with 64 it took 240 registers."""
     a, b, c = np.zeros((128, 64), "f2"), np.zeros((256, 64), "f2"), np.zeros((128, 128), "f4")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.dominance import around_in
 from tilewright.support.named_tuple import NamedTuple
 
 
@@ -94,9 +95,7 @@ def ancestor_in(op: Op, block: Block | None) -> Op | None:
 
 def _block_beside(home: Block, user: Op) -> Block | None:
     """The block of the region of `home` that `user` stands in, directly or not."""
-    op: Op | None = user
-    while op is not None and (op.block is None or op.block.region is not home.region):
-        op = op.parent
+    op = around_in(user, home.region)
     return op.block if op is not None else None
 
 

@@ -51,7 +51,6 @@ class TensorDescriptor(LaidOutDescriptor):
         """The descriptor of a whole tensor.
 
         Args:
-            tensor: the tensor.
             block_shape: extents of the tiles.
             layout: their layout in shared memory.
             padding: what lies outside the tensor reads as: `zero` or `nan`.

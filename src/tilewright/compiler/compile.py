@@ -74,6 +74,9 @@ def compile_kernel(
             entered, product = "source", evaluate(origin, name, signature, options)
         else:
             entered, product = origin[0], _parsed(backend, *origin)
+            if entered == backend.binary_ext:  # no stage follows that would read it
+                told = backend.text_facts(entered, product)
+                facts |= {"shared": facts.get("min_shared_mem") or 0, **told}  # text from elsewhere does not say
         made: dict[str, StageSource] = {entered: source() if entered == "source" else stored(product)}
         clock.note("begin")
         for stage in _after(entered, stages):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.types import FloatType, IndexType, IntType, MemDescType, PointerType, TensorType, Type
@@ -115,6 +115,14 @@ def axis_of(op: Op, rank: int) -> int:
     axis = number(op, "axis")
     require(0 <= axis < rank, op, f"axis {axis} is out of range for rank {rank}")
     return axis
+
+
+def order_of(op: Op, rank: int) -> tuple[int, ...]:
+    """Attribute `order`, which must name each of `rank` axes once."""
+    order = op.attributes["order"]
+    if not isinstance(order, DenseArray) or sorted(order.values) != list(range(rank)):
+        raise VerificationError(op, f"order must name each of {rank} axes once")
+    return order.values
 
 
 def types_of(values: Iterable[Value]) -> list[Type]:

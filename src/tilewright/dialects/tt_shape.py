@@ -7,9 +7,9 @@ from functools import cache
 from tilewright.dialects.assembly import assembly, mask_like, type_of
 from tilewright.dialects.formats import ARROW
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
-from tilewright.dialects.rules import axis_of, tensor, types_match
+from tilewright.dialects.rules import axis_of, order_of, tensor, types_match
 from tilewright.dialects.traits import Indexing
-from tilewright.ir.attributes import UNIT, Attribute, DenseArray
+from tilewright.ir.attributes import UNIT, Attribute
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
@@ -95,12 +95,10 @@ def _verify_reshape(op: Op) -> None:
 def _verify_trans(op: Op) -> None:
     _one_element_type(op)
     old, new = tensor(op, op.operands[0]), tensor(op, op.results[0])
-    order = op.attributes["order"]
-    if not isinstance(order, DenseArray) or sorted(order.values) != list(range(len(old.shape))):
-        raise VerificationError(op, f"order must name each of {len(old.shape)} axes once")
-    if new.shape != tuple(old.shape[axis] for axis in order.values):
-        raise VerificationError(op, f"transposing {old} by {list(order.values)} does not give {new}")
-    require_layout(op, transposed, old, new, order.values)
+    order = order_of(op, len(old.shape))
+    if new.shape != tuple(old.shape[axis] for axis in order):
+        raise VerificationError(op, f"transposing {old} by {list(order)} does not give {new}")
+    require_layout(op, transposed, old, new, order)
 
 
 def _verify_join(op: Op) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 
 from tilewright.dialects.assembly import assembly, mask_like
 from tilewright.dialects.layout_rules import require_layout, require_one_layout
-from tilewright.dialects.rules import axis_of, memdesc, mutable_memdesc, tensor
+from tilewright.dialects.rules import axis_of, memdesc, mutable_memdesc, order_of, tensor
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declares
@@ -151,13 +151,11 @@ def _cut_problem(source: MemDescType, result: MemDescType, cut: tuple[int, ...])
 def _verify_trans(op: Op) -> None:
     source, result = _buffers(op)
     _same_elements(op, source, result)
-    order = op.attributes["order"]
-    if not isinstance(order, DenseArray) or sorted(order.values) != list(range(len(source.shape))):
-        raise VerificationError(op, f"order must name each of {len(source.shape)} axes once")
-    wanted = tuple(source.shape[axis] for axis in order.values)
-    require(result.shape == wanted, op, f"transposing {source} by {list(order.values)} does not give {result}")
-    if len(order.values) == encoding(source.encoding).rank:
-        require_layout(op, transposed, source, result, order.values)
+    order = order_of(op, len(source.shape))
+    wanted = tuple(source.shape[axis] for axis in order)
+    require(result.shape == wanted, op, f"transposing {source} by {list(order)} does not give {result}")
+    if len(order) == encoding(source.encoding).rank:
+        require_layout(op, transposed, source, result, order)
 
 
 def _verify_reshape(op: Op) -> None:

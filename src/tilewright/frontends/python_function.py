@@ -118,7 +118,6 @@ def memoise(read: Reader, name: str) -> Reader:
     """`read`, which does not read a function again.
 
     Args:
-        read: the reader.
         name: of the reader, which no other has.
     """
     slot = f"_tilewright_hir_{name}"

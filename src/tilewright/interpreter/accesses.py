@@ -124,7 +124,6 @@ def read_block(
     """The block at `indices`; what lies outside the tensor is padding.
 
     Args:
-        machine: the interpreter.
         descriptor: the tensor.
         indices: the place of the block's first element, one index per axis.
         dtype: the type of an element.

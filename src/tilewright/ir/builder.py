@@ -117,9 +117,6 @@ class Builder:
 
         Args:
             name: a declared kind of ops.
-            operands: the operands.
-            result_types: the type of each result.
-            attributes: the attributes.
             regions: the regions, which the op takes over.
             successors: blocks that a terminator may go on in.
         """

@@ -130,9 +130,6 @@ class Op:
 
         Args:
             name: a declared kind of ops.
-            operands: the operands.
-            result_types: the type of each result.
-            attributes: the attributes.
             regions: the regions, which the op takes over.
             successors: blocks that a terminator may go on in.
             location: the place in the user's program.

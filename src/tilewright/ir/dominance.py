@@ -88,21 +88,20 @@ def dominates(value: Value, op: Op) -> bool:
     owner, block = value.owner, value.block
     if block is None or block.region is None:
         return False
-    around: Op | None = op
-    while around is not None and (around.block is None or around.block.region is not block.region):
-        around = around.parent
+    around = around_in(op, block.region)
     if around is None:
         return False
     if around.block is block:
-        return not isinstance(owner, Op) or _stands_before(owner, around)
+        return not isinstance(owner, Op) or follows(around, owner)
     return around.block in _below(block, block.region)
 
 
-def _stands_before(op: Op, later: Op) -> bool:
-    following = op.next
-    while following is not None and following is not later:
-        following = following.next
-    return following is later
+def around_in(op: Op, region: Region | None) -> Op | None:
+    """`op` or the op around it that stands directly in a block of `region`; None if there is none."""
+    around: Op | None = op
+    while around is not None and (around.block is None or around.block.region is not region):
+        around = around.parent
+    return around
 
 
 def _below(block: Block, region: Region) -> set[Block]:

@@ -19,7 +19,6 @@ class Names:
     """Names of all values and blocks under one op; without one, no names.
 
     Args:
-        op: the op.
         of_program: values are called as the variables that hold them.
     """
 

@@ -39,7 +39,6 @@ def run_passes(
     """Run `passes` over `module`, which they change in place.
 
     Args:
-        module: the module.
         passes: in order.
         verify: check the module after every pass that changed it.
         dump: called with the pass's name and the module after every pass.

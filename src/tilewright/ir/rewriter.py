@@ -67,9 +67,6 @@ class Rewriter:
         Args:
             before: the op that the new one stands in front of.
             name: a declared kind of ops.
-            operands: the operands.
-            result_types: the type of each result.
-            attributes: the attributes.
             regions: the regions, which the op takes over.
         """
         op = Op(OPS[name], operands, result_types, attributes, regions, (), before.location)

@@ -74,7 +74,6 @@ def named(kind: builtins.type[builtins.tuple[Any, ...]], items: Sequence[Any]) -
 
     Args:
         kind: any class of tuples.
-        items: the items.
     """
     return (_with_names(kind) if hasattr(kind, "_fields") and not issubclass(kind, tuple) else tuple)(items)
 

@@ -19,6 +19,7 @@ from tilewright.layouts.attribute_text import Value, Written, read
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.keys import Key, current_spelling, print_keys, read_keys
 from tilewright.support.cached_property import cached_property
+from tilewright.support.named_tuple import fields_of
 
 KINDS: dict[str, type[Encoding]] = {}
 """The kinds by the name of their attribute."""
@@ -39,9 +40,7 @@ class Encoding:
     def __init_subclass__(cls) -> None:
         if cls.name:
             KINDS[cls.name] = cls
-        annotations = vars(cls).get("__annotations__", {})
-        own = (name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
-        cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
+        cls._fields = fields_of(cls)
 
     def __new__(cls, *args: Any, **fields: Any) -> Encoding:
         if fields or len(args) < len(cls._fields):

@@ -90,7 +90,6 @@ def get_cache_key(src: Source, backend: BaseBackend, backend_options: Any, env_v
     """A text that differs whenever the compiled code may.
 
     Args:
-        src: the source.
         backend: the back end of the machine.
         backend_options: parsed options.
         env_vars: part of the text.

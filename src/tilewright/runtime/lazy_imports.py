@@ -114,10 +114,8 @@ def interpret(
     """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`.
 
     Args:
-        python: the function.
         grid: the extents of the grid.
         arguments: the argument of each parameter.
-        parameters: the parameters.
         checks_overflow: integers that overflow fail an assertion.
     """
     with importing:

@@ -187,7 +187,8 @@ class IRSource:
         self.path, self.ext = path, os.path.splitext(path)[1].removeprefix(".")
         with open(path, "rb") as file:
             content = file.read()
-        self.src: str | bytes = content if self.ext == backend.binary_ext else text_of(content)
+        is_binary = self.ext == backend.binary_ext and not backend.binary_is_text
+        self.src: str | bytes = content if is_binary else text_of(content)
         found = lazy_imports.describe_text(backend, self.ext, self.src, path)
         self.symbol, self.specs, self.signature = found.name, found.specs, found.signature
         self.options = found.options

@@ -45,9 +45,6 @@ class Emitter(Protocol):
 
         Args:
             name: a declared kind of ops.
-            operands: the operands.
-            result_types: the type of each result.
-            attributes: the attributes.
             regions: the regions, which the op takes over.
         """
         ...

@@ -212,7 +212,6 @@ def combined(operation: str, buffer: Buffer, values: Any, indices: Any, axis: An
 
     Args:
         operation: the name of the atomic operation.
-        buffer: the buffer.
         values: the operands.
         indices: the place of each along the axis.
         axis: the axis, a constant.

@@ -24,6 +24,7 @@ from tilewright.layouts.inference import linear_of_bases
 from tilewright.layouts.views import hardware_view, tensor_view
 from tilewright.semantics.constexpr import constexpr_type, unwrap
 from tilewright.support.cached_property import cached_property
+from tilewright.support.named_tuple import fields_of
 
 
 class Row(list[Any]):
@@ -64,9 +65,7 @@ class Layout:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        annotations = vars(cls).get("__annotations__", {})
-        own = (name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
-        cls._fields = (*cls._fields, *own)
+        cls._fields = fields_of(cls)
         for name in cls._fields:
             if type(vars(cls).get(name)) is tuple:
                 setattr(cls, name, plain(vars(cls)[name]))

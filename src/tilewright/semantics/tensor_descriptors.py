@@ -88,7 +88,6 @@ def make_descriptor(base: Tile, shape: Sequence[Any], strides: Sequence[Any], bl
         base: a scalar pointer.
         shape: the extents of the tensor.
         strides: the distances along its axes.
-        block: the type of a block.
         padding: `zero` or `nan`, outside the tensor.
 
     Raises:

@@ -35,7 +35,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
-from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.named_tuple import NamedTuple, fields_of
 from tilewright.support.source import Span, display_width, shown_file, source_line, source_text
 
 
@@ -70,9 +70,7 @@ class Diagnostic:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        annotations = vars(cls).get("__annotations__", {})
-        own = (name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
-        cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
+        cls._fields = fields_of(cls)
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         for name, value in zip(self._fields, args, strict=False):

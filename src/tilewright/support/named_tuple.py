@@ -17,6 +17,14 @@ from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+
+def fields_of(cls: Any) -> tuple[str, ...]:
+    """The fields of a class that is no real dataclass, as those are slow to import: its base's, then its own."""
+    annotations = vars(cls).get("__annotations__", {})
+    own = (name for name, kind in annotations.items() if not str(kind).startswith("ClassVar"))
+    return tuple(dict.fromkeys((*cls._fields, *own)))
+
+
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:

@@ -59,9 +59,7 @@ class OpBuilder:
 
         Args:
             name: a declared kind of ops.
-            operands: the operands.
             types: the type of each result.
-            attributes: the attributes.
             regions: the regions, which the op takes over.
         """
         definition, made = OPS[name], dict(attributes or {})

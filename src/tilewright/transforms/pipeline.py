@@ -123,7 +123,6 @@ def run_stage(module: Op, passes: Sequence[Pass], facts: Mapping[str, Any]) -> b
     verified after each pass, which is a fifth of the work.
 
     Args:
-        module: the module.
         passes: in order.
         facts: what is known of the compilation; `name` is the kernel's.
 

@@ -36,7 +36,6 @@ def atomic(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Seque
 
     Args:
         w: writes the text.
-        op: the op.
         pointer: the address.
         values: the operands besides it.
         mask: an i1; None: it is on.

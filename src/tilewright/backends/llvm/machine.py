@@ -428,11 +428,12 @@ def _parsed(ir_text: str) -> Any:
         module = _llvm().parse_assembly(ir_text)
         module.verify()
     except RuntimeError as error:
-        raise LlvmError(str(error).strip(), _named_line(str(error), ir_text)) from None
+        raise LlvmError(str(error).strip(), named_line(str(error), ir_text)) from None
     return module
 
 
-def _named_line(message: str, ir_text: str) -> str | None:
+def named_line(message: str, ir_text: str) -> str | None:
+    """The line of a module's text that a message is about."""
     place = re.search(r"<string>:(\d+):", message)
     lines = ir_text.splitlines()
     return lines[int(place.group(1)) - 1] if place and int(place.group(1)) <= len(lines) else None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import marshal
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tilewright.backends.llvm.machine import LlvmError
+from tilewright.backends.llvm.machine import LlvmError, named_line
 from tilewright.support.system import SYSTEM
 
 WORKER = str(Path(__file__).with_name("nvptx_worker.py"))
 IDLE_SECONDS = 600
 """A process that has had nothing to do for so long ends: it holds some 120 MB of LLVM."""
-_PLACE = re.compile(r"<string>:(\d+):")
 
 
 def start() -> None:
@@ -66,7 +64,7 @@ def emit_ptx(text: str, cpu: str, features: str, *, libraries: Sequence[str] = (
             _idle.append(worker)
         if done:
             return str(answer)
-        raise LlvmError(answer.strip(), _named_line(answer, text))
+        raise LlvmError(answer.strip(), named_line(answer, text))
 
 
 class _Gone(Exception):  # noqa: N818 - not an error by itself
@@ -176,10 +174,3 @@ def _last_words(complaints: str) -> str:
     kept = [line for line in lines if "LLVM ERROR" in line or "Assertion" in line]
     kept = kept or (lines[-1:] if "Traceback" in complaints else lines[:3])
     return "\n".join(kept) or "LLVM ended without a message"
-
-
-def _named_line(message: str, text: str) -> str | None:
-    """The line of the text that a message is about."""
-    place = _PLACE.search(message)
-    lines = text.splitlines()
-    return lines[int(place.group(1)) - 1] if place and int(place.group(1)) <= len(lines) else None

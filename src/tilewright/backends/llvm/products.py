@@ -59,7 +59,6 @@ def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumu
 
     Args:
         w: writes the text.
-        op: the op.
         a, b: its factors, vectors.
         accumulator: the sums so far, a vector.
     """
@@ -72,7 +71,6 @@ def accumulate_matrices(w: LlvmWriter, op: MatrixAccumulate, a: str, b: str, acc
 
     Args:
         w: writes the text.
-        op: the op.
         a, b: its factors, vectors.
         accumulator: the sums so far, a vector.
     """

@@ -173,7 +173,6 @@ def load(
     """Load values for lanes, as unsigned numbers.
 
     Args:
-        machine: the machine.
         space: a state space of PTX; "" for generic addresses.
         addresses: one for each of the lanes.
         lanes: their numbers.
@@ -259,7 +258,6 @@ def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, 
     """Indices of the shared memory's bytes.
 
     Args:
-        machine: the machine.
         addresses: one for each of the lanes.
         lanes: their numbers.
         width: bytes that each of them accesses.
@@ -278,7 +276,6 @@ def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what:
     """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is one of its methods.
 
     Args:
-        machine: the machine.
         index: indices of the first bytes, one for each of the lanes.
         lanes: their numbers.
         width: bytes that each of them accesses.
@@ -402,7 +399,6 @@ def engine_has_written(machine: Machine, index: Array, content: Array, lane: int
     """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time.
 
     Args:
-        machine: the machine.
         index: indices of the bytes.
         content: the bytes.
         lane: the number of the lane that started the copy.

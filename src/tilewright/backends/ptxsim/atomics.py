@@ -110,7 +110,6 @@ def update(
     """Change numbers in memory, one lane after the other where they meet; returns what was there before.
 
     Args:
-        machine: the machine.
         space: a state space of PTX; "" for generic addresses.
         addresses: one for each of the lanes.
         lanes: their numbers.

@@ -346,7 +346,6 @@ def elementwise(
     """Runs `semantics` on all operands, which are read as type `source`.
 
     Args:
-        instruction: the instruction.
         code: the decoder of its function.
         semantics: computes the result of arrays, lane by lane.
         source, result: names of PTX's types.
@@ -360,7 +359,6 @@ def applied(
     """Runs `semantics` on what `reads` give, and writes values of type `result`.
 
     Args:
-        instruction: the instruction.
         code: the decoder of its function.
         semantics: computes the result of arrays, lane by lane.
         reads: read the operands.

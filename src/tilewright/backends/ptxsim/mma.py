@@ -76,7 +76,6 @@ def write_warps(machine: Machine, active: Mask, warps: Array, writes: Sequence[W
     """Write registers of warps, from (warp, lane, register).
 
     Args:
-        machine: the machine.
         active: the lanes that write.
         warps: the numbers of the warps.
         writes: write the registers, one each.

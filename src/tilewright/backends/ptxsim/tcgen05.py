@@ -68,6 +68,14 @@ class TensorCore:
         self.flying: list[InFlight] = []
         self.commits: dict[int, list[Pending]] = {}
 
+    def begin(self, instruction: InFlight) -> None:
+        """An instruction is in flight from now on. Those that come later find done what it does to tensor memory."""
+        memory = self.machine.family(TensorMemory)
+        self.flying.append(instruction)
+        for held, reads in ((instruction.reads, True), (instruction.writes, False)):
+            for words in held:
+                memory.count_in_order(words, 1, reads=reads)
+
     def end(self, instructions: list[InFlight], time: int) -> None:
         """Instructions have ended; who waits for that knows the accesses of their warp up to this time."""
         memory = self.machine.family(TensorMemory)
@@ -81,6 +89,7 @@ class TensorCore:
             for held, reads in ((instruction.reads, True), (instruction.writes, False)):
                 for words in held:
                     memory.count(words, -1, reads=reads)
+                    memory.count_in_order(words, -1, reads=reads)
                     memory.note(words, int(warps[0]), reads=reads, time=time)
 
     def commit(self, keys: Sequence[Key], lane: int) -> None:
@@ -110,20 +119,9 @@ class TensorCore:
     def _claim(self, words: Words, flight: InFlight, *, reads: bool) -> None:
         """Check an access to words, and note that it is under way."""
         memory = self.machine.family(TensorMemory)
-        self._own(words, flight, -1)
-        memory.check(words, flight.lane, reads=reads)
-        self._own(words, flight, 1)
+        memory.check(words, flight.lane, reads=reads, in_order=True)
         memory.count(words, 1, reads=reads)
         (flight.reads if reads else flight.writes).append(words)
-
-    def _own(self, words: Words, flight: InFlight, sign: int) -> None:
-        """Leave out, or count again, what instructions of the same CTA have in flight: the tensor core orders them."""
-        memory, cta = self.machine.family(TensorMemory), words[0]
-        for other in self.flying:
-            for reads, spans in ((False, other.writes), (True, other.reads)):
-                for held in spans:
-                    if held[0] == cta:
-                        memory.count(held, sign, reads=reads)
 
     def read_shared(self, index: Array, flight: InFlight) -> Array:
         """Bytes of shared memory that an instruction reads."""
@@ -244,7 +242,7 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
                 factors = _scaled(core, own, b, cta, places, found, flight, block) if scales else (own, b)
                 total = multiply(factors[0], factors[1].T)
                 _accumulate(core, total, cta, address, found, flight, in_halves=is_pair, adds=adds)
-            core.flying.append(flight)
+            core.begin(flight)
 
     return run
 
@@ -364,7 +362,7 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
                 raw = matrix_bytes(core, bits, cta, flight, rows=count, depth=width, size=1, transposed=False)
                 words = np.ascontiguousarray(raw).view(np.uint32)[chosen]
                 core.write_words((cta, rows, column + np.arange(width // 4) + 0 * rows), words, flight)
-            core.flying.append(flight)
+            core.begin(flight)
 
     return run
 

@@ -72,6 +72,7 @@ class TensorMemory:
         words: (CTA, row, column).
         pending: instructions that will still write a word.
         in_use: instructions that still read a word.
+        in_order: those of them that the tensor core runs one behind the other: writing (0), and reading (1), a word.
         times: who has read and written each word last.
         owner: the allocation of each column, 0 for none: (CTA, column).
     """
@@ -82,6 +83,7 @@ class TensorMemory:
         self.words = np.full((ctas, ROWS, COLUMNS), MEANINGLESS)
         self.pending = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
+        self.in_order = np.zeros((2, ctas, ROWS, COLUMNS), np.int32)
         self.times = AccessTimes(ctas * ROWS * COLUMNS, machine.clocks)
         self.owner = np.zeros((ctas, COLUMNS), np.int32)
         self.relinquished = np.zeros(ctas, bool)
@@ -121,13 +123,20 @@ class TensorMemory:
         """Instructions that will still read, or write, words have begun or ended."""
         (self.in_use if reads else self.pending)[words] += change
 
+    def count_in_order(self, words: Words, change: int, *, reads: bool) -> None:
+        """The tensor core has so many more of the instructions that are counted."""
+        self.in_order[(int(reads), *words)] += change
+
     def note(self, words: Words, warp: int, *, reads: bool, time: int | None = None) -> None:
         """A warp has read, or written, words: now, or who waits for it knows that up to a time."""
         note = self.times.note_read_by_all if reads else self.times.note_write
         note(_units(words), np.array([warp]), time)
 
-    def check(self, words: Words, lane: int, *, reads: bool) -> None:
+    def check(self, words: Words, lane: int, *, reads: bool, in_order: bool = False) -> None:
         """Check that words are allocated, that nothing in flight uses them, and that other warps' accesses are over.
+
+        Args:
+            in_order: the access is one of the tensor core, behind what it has in flight.
 
         Raises:
             SimulationError: they are not, or something does.
@@ -135,13 +144,18 @@ class TensorMemory:
         machine, (cta, rows, columns) = self.machine, words
         if int(rows.max()) >= ROWS or int(columns.max()) >= COLUMNS or not self.owner[cta, columns].all():
             machine.fail("out of bounds", "the tensor memory there is not allocated", lane)
-        if self.pending[words].any():
+        if self._others(words, reads=False, in_order=in_order).any():
             what = "read" if reads else "written"
             machine.fail("race", f"tensor memory is {what} that an instruction in flight will write", lane)
-        if not reads and self.in_use[words].any():
+        if not reads and self._others(words, reads=True, in_order=in_order).any():
             machine.fail("race", "tensor memory is written that an instruction in flight still reads", lane)
         if machine.checks:
             self._check_order(words, lane, reads=reads)
+
+    def _others(self, words: Words, *, reads: bool, in_order: bool) -> Array:
+        """The instructions in flight that read, or write, each word; for the tensor core, those of others."""
+        found = (self.in_use if reads else self.pending)[words]
+        return found - self.in_order[(int(reads), *words)] if in_order else found
 
     def _check_order(self, words: Words, lane: int, *, reads: bool) -> None:
         units = _units(words)

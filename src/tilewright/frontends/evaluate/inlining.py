@@ -352,7 +352,6 @@ def _mangled(function: Any, layouts: Iterable[Structure]) -> str:
     """The symbol of a function.
 
     Args:
-        function: the function.
         layouts: what each parameter is: types and constants.
     """
     arguments = "_".join(map(_text, layouts))

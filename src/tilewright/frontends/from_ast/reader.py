@@ -133,8 +133,6 @@ def read_with(
 
     Args:
         source: the text of the function.
-        tree: its syntax tree.
-        python: the function.
         expressions, statements: a reader for each class of nodes.
     """
     reader = Reader(source, tree.shift, expressions, statements)

@@ -343,7 +343,6 @@ class Reader(StackMachine):
 
         Args:
             header: of the loop.
-            loop: the loop.
             exit: where it goes after its last turn.
             stop: where the region around the loop ends.
         """

@@ -17,7 +17,7 @@ from tilewright.analysis.buffer_aliases import TMA_LOADS, shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize
 from tilewright.dialects.rules import number
-from tilewright.dialects.tt_function import Call, Return, called_function
+from tilewright.dialects.tt_function import Return
 from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.dialects.ttng_barriers import (
     ITSELF,
@@ -126,11 +126,9 @@ class _ClusterBarriers(Membar):
         self.inserted = True
 
     def accesses(self, op: Op) -> Calls:
-        callee = called_function(op) if isinstance(op, Call) else None
-        if callee is not None and callee in self.calls:
-            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
-            left = self.calls[callee].left.moved(at)
-            return Calls(left, left)
+        called = self.of_called(op)
+        if called is not None:
+            return Calls(called.left, called.left)
         now = State()
         for value, is_write in shared_accesses(op):
             for buffer in self.allocation.named_by(value):

@@ -79,7 +79,6 @@ def trace(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies,
 
     Args:
         use: the operand.
-        layout: the layout that it is to have.
         found: the slice.
         copies: values that exist in other layouts, too.
         stop: whether the search ends at an op.

@@ -63,11 +63,16 @@ ROWS, COLUMNS = 64, 8
 """The fewest rows and columns that a group of warps, or tensor memory, multiplies at once."""
 
 
-def cta_local_layouts(module: Op) -> None:
-    """Give each block the whole of a tile that it scans, gathers from or counts."""
-    for op in list(module.walk()):
-        if op.name in _RULES and workers_of(op).ctas > 1:
-            _RULES[op.name](op)
+def cta_local_layouts(module: Op) -> bool:
+    """Give each block the whole of a tile that it scans, gathers from or counts.
+
+    Returns:
+        whether there is such an op.
+    """
+    ops = [op for op in module.walk() if op.name in _RULES and workers_of(op).ctas > 1]
+    for op in ops:
+        _RULES[op.name](op)
+    return bool(ops)
 
 
 def _scan(op: Scan) -> None:
@@ -105,11 +110,17 @@ def _cta_local(op: Op, tile: Value) -> Encoding:
 _RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}
 
 
-def packs_in_threads(module: Op) -> None:
-    """Give functions of packs of elements tiles whose threads hold whole packs."""
-    for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
+def packs_in_threads(module: Op) -> bool:
+    """Give functions of packs of elements tiles whose threads hold whole packs.
+
+    Returns:
+        whether there is such a function.
+    """
+    ops = [op for op in module.walk() if isinstance(op, MapElementwise)]
+    for op in ops:
         if not _holds_packs(op):
             _hand_out_packs(op)
+    return bool(ops)
 
 
 def _holds_packs(op: MapElementwise) -> bool:

@@ -259,17 +259,23 @@ class Membar:
 
     def accesses(self, op: Op) -> Calls:
         """The accesses of `op` while it runs, and those that may be pending behind it; both may be one and the same."""
-        callee = called_function(op) if isinstance(op, Call) else None
-        if callee is not None and callee in self.calls:
-            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
-            now, left = (state.moved(at) for state in self.calls[callee])
-            now.join(left)
-            return Calls(now, left)
+        called = self.of_called(op)
+        if called is not None:
+            called.first.join(called.left)
+            return called
         now = State()
         for value, is_write in shared_accesses(op):
             for buffer in self.allocation.named_by(value):
                 now.add(slice_of(value, buffer), op, is_write=is_write)
         return Calls(now, now)
+
+    def of_called(self, op: Op) -> Calls | None:
+        """The accesses of the function that `op` calls, if it was visited, in the memory that it has here."""
+        callee = called_function(op) if isinstance(op, Call) else None
+        if callee is None or callee not in self.calls:
+            return None
+        at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
+        return Calls(*(state.moved(at) for state in self.calls[callee]))
 
     def put_barrier(self, op: Op, before: Op | None) -> None:
         """A barrier of the warps, told of as at `op`."""

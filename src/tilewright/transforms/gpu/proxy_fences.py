@@ -15,7 +15,6 @@ from __future__ import annotations
 from tilewright.analysis.buffer_aliases import shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize
-from tilewright.dialects.tt_function import Call, called_function
 from tilewright.dialects.ttng_barriers import FenceAsyncShared, MemoryBarrier
 from tilewright.dialects.ttng_descriptors import DescriptorCopy, DescriptorCopyOut
 from tilewright.dialects.ttng_mma import AsyncMma
@@ -55,10 +54,9 @@ class _ProxyFences(Membar):
         state.join(left)
 
     def accesses(self, op: Op) -> Calls:
-        callee = called_function(op) if isinstance(op, Call) else None
-        if callee is not None and callee in self.calls:
-            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
-            return Calls(*(state.moved(at) for state in self.calls[callee]))
+        called = self.of_called(op)
+        if called is not None:
+            return called
         reads, stores = State(), State()
         for value, is_write in shared_accesses(op):
             type = value.type

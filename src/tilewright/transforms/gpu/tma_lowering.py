@@ -112,7 +112,6 @@ def start_reading(
         at: where ops go.
         op: the load or gather.
         barrier: the barrier that the bytes arrive at.
-        buffer: the buffer.
         always: an i1 that is true.
         rows: the row numbers of a gather; None: they are those of `op`.
     """
@@ -143,7 +142,6 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     """Let the users of the tile that `load` gives use `buffer`, which holds it; erases `load`.
 
     Args:
-        load: the op.
         buffer: memory with the tile.
         before: where a tile is read from the buffer if somebody needs one; default: `load`.
         token: what the reader must wait for.

@@ -340,7 +340,7 @@ def _place(sections: tuple[Section, ...]) -> tuple[dict[int, int], int]:
             raise LinkError(f"section {section.name} is writable; a blob has no variables of its own")
         if section.alignment > _PAGE:
             raise LinkError(f"section {section.name} wants an alignment of {section.alignment} bytes")
-        starts[section.index] = start = _round_up(size, section.alignment)
+        starts[section.index] = start = round_up(size, section.alignment)
         size = start + section.size
     return starts, size
 
@@ -351,7 +351,7 @@ def _place_routines(source: ObjectFile, known: Mapping[str, bytes], size: int) -
         raise LinkError(f"undefined symbols: {', '.join(missing)}")
     starts: dict[str, int] = {}
     for name in sorted(undefined):
-        starts[name] = _round_up(size, 16)
+        starts[name] = round_up(size, 16)
         size = starts[name] + len(known[name])
     return starts, size
 
@@ -369,5 +369,6 @@ def _relocate(source: ObjectFile, starts: dict[int, int], routines: dict[str, in
         apply(source.machine, relocation.kind, image=image, place=place, target=origin + relocation.addend)
 
 
-def _round_up(value: int, alignment: int) -> int:
+def round_up(value: int, alignment: int) -> int:
+    """The first multiple of `alignment` from `value` on."""
     return -(-value // alignment) * alignment

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tilewright.runtime.drivers.cpu.blob import MACHINES, LinkError
+from tilewright.runtime.drivers.cpu.blob import MACHINES, LinkError, round_up
 from tilewright.runtime.drivers.cpu.loader import Blob
 
 _HEADER = struct.Struct("<4sBBB9xHHIQQQIHHHHHH")
@@ -60,7 +60,7 @@ def shared_object(blob: Blob, names: Collection[str]) -> bytes:
     hash_start = symbols_start + len(symbols)
     strings_start = hash_start + len(hashes)
     tables_end = strings_start + len(strings)
-    dynamic_start = _PAGE + _round_up(len(blob.image), _PAGE)
+    dynamic_start = _PAGE + round_up(len(blob.image), _PAGE)
     dynamic = _dynamic_section(hash_start, strings_start, symbols_start, len(strings))
     sections = (
         _Section(".dynsym", 11, 2, symbols_start, len(symbols), link=3, first_global=1, entry_size=_SYMBOL.size),
@@ -123,7 +123,7 @@ def _section_table(sections: tuple[_Section, ...], names_start: int) -> tuple[by
     label = len(names)
     names += b".shstrtab\0"
     rows += _row(_Section(".shstrtab", 3, 0, names_start, len(names), alignment=1), label, 0)
-    names = names.ljust(_round_up(names_start + len(names), 8) - names_start, b"\0")
+    names = names.ljust(round_up(names_start + len(names), 8) - names_start, b"\0")
     return rows, names, names_start + len(names)
 
 
@@ -148,7 +148,3 @@ def _file_header(machine: str, rows_start: int, rows: int) -> bytes:
         b"\x7fELF", 2, 1, 1, _SHARED_OBJECT, number, 1, 0, _HEADER.size, rows_start, 0,
         _HEADER.size, _SEGMENT.size, _SEGMENTS, _SECTION.size, rows, rows - 1,
     )  # fmt: skip
-
-
-def _round_up(value: int, alignment: int) -> int:
-    return -(-value // alignment) * alignment

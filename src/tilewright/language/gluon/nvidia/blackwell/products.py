@@ -135,7 +135,6 @@ def tcgen05_commit(barrier: Any, pred: Any = True, descs: Any = ()) -> None:
     """Let a barrier be told when all products and copies before are done.
 
     Args:
-        barrier: the barrier.
         pred: whether to.
         descs: buffers that they read: the barriers of all CTAs that share them are told.
     """

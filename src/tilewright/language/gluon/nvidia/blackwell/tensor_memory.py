@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir.attributes import Attribute, Number, Opaque
 from tilewright.ir.types import i32
 from tilewright.language.core import accept_semantic
+from tilewright.language.gluon.buffers import shared_memory_descriptor
 from tilewright.language.operations import PropagateNan
 from tilewright.language.tuples import tuple
 from tilewright.layouts.encodings import Linear
@@ -34,7 +35,6 @@ def register_layout(kind: buffer_type, warps: Any, variant: Any) -> Any:
     """The layout in which so many warps load or store a buffer.
 
     Args:
-        kind: the type of the buffer.
         warps: a power of two, four or more.
         variant: the instruction: `32x32b`, `16x64b`, `16x128b`, `16x256b`; or `32x32b_splitn`, whose threads have
             elements of both halves of the columns, half of their registers for each.
@@ -154,15 +154,8 @@ class tensor_memory_descriptor(Buffer):  # noqa: N801 - Triton's name
             attributes = {"N": Number(first, i32)}
         return buffers.made("ttng.tmem_subslice", [self.handle], kind, attributes)
 
-    def index(self, index: Any, _semantic: Any = None) -> Any:
-        """One element along the first axis, as a buffer with one axis less."""
-        return buffers.indexed(self, unwrap(index))
-
-    def reinterpret(self, dtype: Any = None, shape: Any = None, layout: Any = None, _semantic: Any = None) -> Any:
-        """The bits as elements of another type, shape or layout."""
-        return buffers.reinterpreted(self, unwrap(dtype), plain(shape), unwrap(layout))
-
-    _reinterpret = reinterpret
+    index = shared_memory_descriptor.index
+    reinterpret = _reinterpret = shared_memory_descriptor.reinterpret
 
 
 tensor_buffer_type.held_by = tensor_memory_descriptor
