@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.loop_builder import known
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import CpuDot, Matmul, Nest
@@ -108,3 +109,28 @@ def test_loops_are_made_on_request_only() -> None:
     asm = softmax.warmup(x, y, 3, N=N, grid=(1,)).asm
     assert "loops" not in list(asm)
     assert f"vector<{host_target().lanes(32)}xf32>" in asm["loops"]
+
+
+def with_zeros(kernel: Any) -> list[str]:
+    """The integer arithmetic in the loops of a kernel that has a known zero among its operands."""
+    names = ("arith.addi", "arith.subi", "arith.muli", "arith.extsi")
+    ops = parse_module(str(kernel.asm["loops"])).walk()
+    return [op.name for op in ops if op.name in names and any(known(value) == 0 for value in op.operands)]
+
+
+@tw.jit
+def one_row(out, n, m):
+    row, lane = tl.arange(0, 1)[:, None], tl.arange(0, 16)[None, :]
+    tl.store(out + row * n + lane, row * n + (row - m) + lane)
+
+
+def test_nothing_is_computed_of_the_number_of_the_first_row() -> None:
+    x = np.zeros((N, N), np.float32)
+    assert with_zeros(product.warmup(x, x, N, N=N, grid=(1,))) == []
+
+
+def test_differences_from_zero_are_computed() -> None:
+    out = np.zeros((1, 16), np.int32)
+    kernel = one_row[(1,)](out, 16, 7)
+    assert (out == np.arange(16) - 7).all()
+    assert with_zeros(kernel) == ["arith.subi"]

@@ -14,6 +14,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget, Language, OptionError
+from tilewright.ir.attributes import UNIT
 from tilewright.ir.errors import ParseError
 from tilewright.runtime import build
 from tilewright.runtime.compile import ASTSource, IRSource, compile, filter_traceback, get_cache_key, make_backend
@@ -126,7 +127,7 @@ def test_metadata_and_attributes_are_tritons() -> None:
     assert (kernel.n_spills, kernel.packed_metadata) == (0, (8, 1, metadata.shared))
     assert kernel.src.fn is add
     assert set(kernel.metadata_group) == {
-        f"add.{s}" for s in ("source", "ttir", "ttcir", "llir", "obj", "image", "json")
+        f"add.{s}" for s in ("source", "ttir", "llir", "obj", "image", "json")
     }
     assert all(Path(path).exists() for path in kernel.metadata_group.values())
 
@@ -336,6 +337,36 @@ def test_stage_inspection_hook_edits_the_table(monkeypatch: pytest.MonkeyPatch) 
     assert seen == [(["ttir", "ttcir", "llir", "obj"], Language.TRITON, edited.metadata.target.arch), "ttir"]
     assert str(edited.asm["llir"]).startswith("; edited\n")
     check(edited, 128)
+
+
+def test_ttcir_is_made_again_of_ttir_when_somebody_asks() -> None:
+    new = compile(source())
+    old = compile(source())
+    assert "add.ttcir" not in old.metadata_group
+    assert not new.asm.is_made("ttcir")
+    assert new.asm["ttcir"] == old.asm["ttcir"]
+    assert new.asm.is_made("ttcir")
+    assert "cpu.nest" in new.asm["ttcir"]
+
+
+def test_ttcir_that_a_hook_edits_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hook(self=None, stages=None, options=None, language=None, capability=None):
+        if self is None:
+            return "key of a hook", "hash of a hook"
+        make = stages["ttcir"]
+
+        def edited(module, metadata):
+            module = make(module, metadata)
+            next(iter(module.regions[0].block)).attributes["tw.edited"] = UNIT
+            return module
+
+        stages["ttcir"] = edited
+        return None
+
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
+    for kernel in (compile(source()), compile(source())):
+        assert "add.ttcir" in kernel.metadata_group
+        assert "tw.edited" in kernel.asm["ttcir"]
 
 
 def test_launches_ask_the_stage_inspection_hook_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,7 @@ class BaseBackend(ABC):
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
         on_request: texts that are made of a stage when somebody asks for them: the stage, and how, by name.
+        remade: stages whose text nobody keeps, as it can be made again: the stage that it is made of, by name.
         makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
     """
 
@@ -89,6 +90,7 @@ class BaseBackend(ABC):
     assembly_ext: str = ""
     module_stages: frozenset[str] = frozenset({"ttir"})
     on_request: Mapping[str, tuple[str, Callable[[Any], str]]] = MappingProxyType({})
+    remade: Mapping[str, str] = MappingProxyType({})
     makes_objects = False
     supports_native_tensor_specialization = True
 

@@ -79,6 +79,10 @@ class Stages(Mapping[str, "Stage"]):
             source = self._sources[name] = source()
         return source
 
+    def is_made(self, name: str) -> bool:
+        """Whether the stage is there, so that asking for it makes nothing."""
+        return not callable(self._sources[name])
+
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._sources if name not in self._on_request)
 

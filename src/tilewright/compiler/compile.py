@@ -11,6 +11,7 @@ The pipeline can begin with the text of a stage, and text can take the place of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,7 @@ from tilewright.backends.base import BaseBackend, Language, StageTable, options_
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
-from tilewright.compiler.stages import parse_stage, stage_table, stored
+from tilewright.compiler.stages import parse_stage, remade, stage_table, stored
 from tilewright.frontends.choice import make_ttir
 from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.ir.core import Op
@@ -69,6 +70,7 @@ def compile_kernel(
         backend.prepare()
         is_gluon = isinstance(origin, JITCallable) and origin.is_gluon()
         stages = stage_table(backend, options, Language.GLUON if is_gluon else Language.TRITON, dump_ir=dump_ir)
+        plain = dict(stages)
         edit(stages)
         if isinstance(origin, JITCallable):
             entered, product = "source", evaluate(origin, name, signature, options)
@@ -83,9 +85,16 @@ def compile_kernel(
             product = _next(product, stages[stage](product, facts))
             replaced = replacement(stage)
             product = product if replaced is None else _next(product, parse_stage(backend, stage, replaced))
-            made[stage] = stored(product)
+            source_stage = backend.remade.get(stage) if replaced is None and stages == plain else None
+            made[stage] = partial(_remade, backend, options, stage, made) if source_stage in made else stored(product)
             clock.note(stage)
         return _artifact(backend, made, facts | {"times": clock.milliseconds})
+
+
+def _remade(backend: BaseBackend, options: Any, stage: str, made: Mapping[str, StageSource]) -> Stage:
+    """See `stages.remade`."""
+    text = made[backend.remade[stage]]
+    return remade(backend, options, stage, text() if callable(text) else text)
 
 
 def _next(consumed: Any, product: Any) -> Any:

@@ -65,6 +65,12 @@ def stored(product: Any) -> Stage:
     return product if isinstance(product, bytes) else str(product)
 
 
+def remade(backend: BaseBackend, options: Any, stage: str, text: Stage) -> Stage:
+    """The text of a stage that nobody kept, from the text of the one that it is made of."""
+    product = parse_stage(backend, backend.remade[stage], text)
+    return stored(stage_table(backend, options)[stage](product, {}))
+
+
 def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
     """The product of the stage `name` that `text` stands for.
 

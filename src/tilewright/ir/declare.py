@@ -152,3 +152,16 @@ def add_semantics(semantics: Mapping[str, Callable[..., Any]]) -> None:
 def literal_definition() -> OpDefinition:
     """The op kind of literals, `arith.constant`; its dialect must have been imported."""
     return next(definition for definition in OPS.values() if definition.constant)
+
+
+OUTER: set[type[Any]] = set()
+"""The classes of ops that have had regions."""
+
+
+@cache
+def classes_of(kinds: tuple[type, ...], declared: int) -> frozenset[type]:
+    """The classes, and those below them, once so many kinds of ops are declared: asking one by one takes longer."""
+    below: list[type] = []
+    for kind in kinds:
+        below += kind.__subclasses__()
+    return frozenset(kinds) | (classes_of(tuple(below), declared) if below else frozenset())

@@ -215,7 +215,7 @@ def _from_compiler(job: _Job) -> CompiledKernel:
     )
     image = _linked(artifact, job.backend)
     files = {IMAGE: image.code} if image else {}
-    files |= {name: _bytes(artifact.asm[name]) for name in artifact.asm if _is_kept(name, job.backend)}
+    files |= {name: _bytes(artifact.asm[name]) for name in artifact.asm if _is_kept(name, artifact.asm, job.backend)}
     facts = artifact.metadata.json_facts() | ({"entry_offset": image.entry} if image else {})
     group = store(job.digest, job.name, Entry(facts, files))
     if knobs.compilation.dump_ir:
@@ -273,13 +273,16 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
             stages[suffix] = partial(_text if backend.binary_is_text else _bytes_of, stored, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
+        for name, origin in backend.remade.items():
+            if origin == suffix and name in facts["times"] and name not in stored.suffixes:
+                stages[name] = partial(_remade, stored, job, name)
     artifact = Artifact(Stages(stages, backend.on_request), Metadata(facts), backend.binary_ext)
     return _kernel(job, artifact, image, stored.group)
 
 
-def _is_kept(stage: str, backend: BaseBackend) -> bool:
-    """Whether a stage is stored: assembly can be made again, the texts too when only the binary is asked for."""
-    return stage in _binaries(backend) or not (knobs.compilation.store_binary_only or stage == backend.assembly_ext)
+def _is_kept(stage: str, stages: Stages, backend: BaseBackend) -> bool:
+    """Whether a stage is stored: what can be made again is not, nor are texts when only the binary is asked for."""
+    return stage in _binaries(backend) or (stages.is_made(stage) and not knobs.compilation.store_binary_only)
 
 
 def _bytes_of(stored: StoredEntry, suffix: str) -> bytes:
@@ -292,6 +295,11 @@ def _text(stored: StoredEntry, suffix: str) -> str:
 
 def _assembly(stored: StoredEntry, backend: BaseBackend) -> str:
     return backend.assembly({name: _text(stored, name) for name in stored.suffixes if name not in _binaries(backend)})
+
+
+def _remade(stored: StoredEntry, job: _Job, stage: str) -> Stage:
+    text = _text(stored, job.backend.remade[stage])
+    return lazy_imports.remade(job.backend, job.options, stage, text)
 
 
 def _binaries(backend: BaseBackend) -> set[str]:

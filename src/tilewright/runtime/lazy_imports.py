@@ -13,7 +13,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from tilewright.compiler.artifact import Artifact
+from tilewright.compiler.artifact import Artifact, Stage
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
@@ -38,6 +38,7 @@ def _imported(module: str, name: str) -> Any:
 
 compile_kernel: Callable[..., Artifact] = deferred("compiler.compile", "compile_kernel")
 evaluate = deferred("compiler.compile", "evaluate")
+remade: Callable[..., Stage] = deferred("compiler.stages", "remade")
 describe_text = deferred("compiler.stages", "describe")
 tell: Callable[..., bool] = deferred("runtime.compile_hooks", "tell")
 preloaded = deferred("runtime.compile_hooks", "preloaded")

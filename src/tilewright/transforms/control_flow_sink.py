@@ -31,7 +31,9 @@ def control_flow_sink(module: Op) -> bool:
 def _sink_in_block(block: Block) -> bool:
     """Move what stands in front of the branches of a block, users first; then within regions."""
     found, has_branches, outer = False, False, list[Op]()
-    for op in reversed(list(block)) if block.is_outer else ():
+    before = block.last if block.is_outer else None
+    while before is not None:
+        op, before = before, before.previous
         if op.regions:
             outer.append(op)
             has_branches = has_branches or isinstance(op, If)

@@ -15,7 +15,7 @@ from operator import mul
 from typing import Any
 
 from tilewright.analysis.guard_conditions import range_of_product
-from tilewright.backends.cpu.costs import is_tile, makers
+from tilewright.backends.cpu.costs import is_tile
 from tilewright.dialects.arith import (
     Binary,
     CompareIntegers,
@@ -32,7 +32,7 @@ from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Op, Value, defining
-from tilewright.ir.types import IntType, PointerType
+from tilewright.ir.types import IntType, PointerType, TensorType
 from tilewright.transforms.matching import integer_of, number_of
 
 Interval = tuple[int, int]
@@ -53,7 +53,18 @@ _READERS = (Assume, CompareIntegers)
 
 def is_affine(value: Value) -> bool:
     """Whether `value` is base + Σ index · stride by construction, for indices into its tile."""
-    return not is_tile(value) or (value.op is not None and all(keeps_lines(op) for op in makers(value)))
+    stack, seen = [value], set[Op]()
+    while stack:
+        tile = stack.pop()
+        if not isinstance(tile.type, TensorType) or tile.op in seen:
+            continue
+        op = tile.op
+        keeps = None if op is None else _KEEPS_LINES.get(op.name)
+        if op is None or keeps is None or not keeps(op):
+            return False
+        seen.add(op)
+        stack += op.operands
+    return True
 
 
 def keeps_lines(op: Op) -> bool:

@@ -33,6 +33,7 @@ class CpuBackend(BaseBackend):
     binary_ext = "obj"
     assembly_ext = "asm"
     module_stages = frozenset({"ttir", "ttcir"})
+    remade = MappingProxyType({"ttcir": "ttir"})
     makes_objects = True
 
     def __init__(self, target: GPUTarget) -> None:

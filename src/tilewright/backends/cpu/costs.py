@@ -108,7 +108,7 @@ def makers(value: Value) -> Iterator[Op]:
         if op is not None and op not in seen:
             seen.add(op)
             yield op
-            stack.extend(v for v in op.operands if is_tile(v))
+            stack += [v for v in op.operands if isinstance(v.type, TensorType)]
 
 
 def conjuncts(mask: Value) -> Iterator[Value]:

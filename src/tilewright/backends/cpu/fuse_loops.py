@@ -156,10 +156,12 @@ class Planner:
         if isinstance(op, Write) and self.is_own_value(op):
             op.erase()
             return
-        alone = isinstance(op, (*ATOMICS, Scan)) or (isinstance(op, WritesMemory) and self.is_wild(op))
+        wild, before = self.is_wild(op), self.open
+        alone = wild or isinstance(op, (*ATOMICS, Scan))
         if isinstance(op, WritesMemory):
-            self.await_addresses(op)
-            self.settle_operands(op)
+            self.await_operands(op)
+            if wild if self.open is before else self.is_wild(op):
+                self.settle_operands(op)
         elif isinstance(op, Write) and reads_elsewhere(op, op.buffer):
             self.settle_value(op)
         domain = domain_of(op)
@@ -173,18 +175,15 @@ class Planner:
             self.meet(op)
             self.close(before=op.next)
 
-    def await_addresses(self, op: Op) -> None:
-        """Close the open nest if the address or the mask of `op` needs a result of it."""
-        if self.open is not None and any(self.open.needs_pending(v) for v in where_of(op)):
+    def await_operands(self, op: Op) -> None:
+        """Close the open nest if the address or the mask of `op` needs a result of it, or it loads what is changed."""
+        nest = self.open
+        if nest and (any(nest.needs_pending(v) for v in where_of(op)) or self.must_precede(nest.uneven, [op])):
             self.close(before=op)
 
     def settle_operands(self, op: WritesMemory) -> None:
         """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where
         addresses on both sides are known in front of the loops, their ranges are compared there instead."""
-        if self.open is not None and self.must_precede(self.open.uneven, [op]):
-            self.close(before=op)
-        if not self.is_wild(op):
-            return
         self.close(before=op)
         for index, value in enumerate(op.operands):
             if is_tile(value) and any(isinstance(o, Load) for o in lazy_closure(value)):
@@ -194,7 +193,9 @@ class Planner:
 
     def is_wild(self, op: Op) -> bool:
         """Whether `op` changes memory at addresses that are no base + index · stride, or what it has to load before."""
-        changes = isinstance(op, WritesMemory) and (isinstance(op, ATOMICS) or not is_affine(op.address))
+        if not isinstance(op, WritesMemory):
+            return False
+        changes = isinstance(op, ATOMICS) or not is_affine(op.address)
         return changes or any(self.must_precede(self.uneven_loads(v), [op]) for v in op.operands)
 
     def settle_value(self, write: Write) -> None:
@@ -234,7 +235,7 @@ class Planner:
         if op.buffer in nest.written if isinstance(op, Read) else nest.clobbers:
             self.close(before=op)
         elif isinstance(op, Load):
-            self.await_addresses(op)
+            self.await_operands(op)
 
     def effect(self, op: Op) -> None:
         """A scalar op. Only what touches memory, or needs a result of the open nest for good, closes the nest."""
@@ -481,8 +482,6 @@ class Planner:
     def asked(self) -> list[Value]:
         """Operands of the op that is being lowered which are still to be written."""
         return [] if self.asking is None else list(self.asking[0].operands[self.asking[1] :])
-
-    # ------------------------------------------------------------------ facts about lazy values
 
     def captured(self, op: Op) -> list[Value]:
         """Lazy tiles of this block that the regions of `op` use, in program order."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple
 
 from tilewright.analysis.memory_accesses import MemoryAccesses
@@ -41,7 +41,7 @@ from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import Effect
+from tilewright.ir.declare import Effect, OpDefinition
 from tilewright.ir.types import PointerType, TensorType, i1, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
@@ -136,12 +136,17 @@ def _written(function: Func) -> list[Span] | None:
 
 def _is_local(op: Op) -> bool:
     """Whether `op` writes no memory but buffers, and no result of it says what others did."""
-    if isinstance(op, (Write, Clip, Matmul, Alloc)) or op.definition.terminator or op.definition.symbol:
+    return not op.is_volatile if isinstance(op, Load) else _are_local(op.definition)
+
+
+@cache
+def _are_local(definition: OpDefinition) -> bool:
+    """`_is_local` for all ops of a kind."""
+    kind = definition.kind or Op
+    if issubclass(kind, (Write, Clip, Matmul, Alloc)) or definition.terminator or definition.symbol:
         return True
-    if isinstance(op, Load):
-        return not op.is_volatile
-    is_known = op.definition.effect_of is None and not isinstance(op, While)
-    return is_known and op.definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
+    is_known = definition.effect_of is None and not issubclass(kind, While)
+    return is_known and definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
 
 
 @dataclass(frozen=True)

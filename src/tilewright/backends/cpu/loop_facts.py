@@ -137,6 +137,8 @@ def _equal_op(op: Op, site: Op) -> Op | None:
 def _first_place(site: Op, makers: Collection[Op | Block]) -> Op:
     """The first op of the block of `site` that nothing in `makers`, and nothing without a place, stands behind."""
     here = [op for op in makers if isinstance(op, Op) and op.block is site.block]
+    if len(here) == 1 and here[0].next is not None and here[0].name not in PLACELESS:
+        return here[0].next
     first = site.block.first if site.block is not None else None
     while first is not None and first.name in PLACELESS:
         if first in here:

@@ -1,7 +1,7 @@
 """Compiled kernels in the cache: whole entries, each file checked against its digest.
 
     ~/.tilewright/cache/GZTG…A/       the digest of the cache key, in base 32
-        add.source  add.ttir  add.ttcir  add.llir      texts, for `kernel.asm`
+        add.source  add.ttir  add.llir                 texts, for `kernel.asm`, which makes ttcir again of ttir
         add.obj  add.image                             relocatable object; the same linked, ready to be mapped
         add.json                                       metadata, the key, and the digest of each other file
         __grp__add.json                                which files belong together
