@@ -239,3 +239,15 @@ def test_every_block_of_columns_asks_for_the_next_tiles() -> None:
     around = [list(op.parent.walk()) for op in sums if isinstance(op.parent, For)]
     assert len(around) >= 2, "blocks of two vectors, and of one"
     assert all(any(isinstance(op, Prefetch) for op in ops) for ops in around)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(32, 2), (64, 4), (128, 0)])
+def test_single_rows_ask_for_as_much_of_the_next_b_as_they_have_time_for(columns: int, lines: int) -> None:
+    text = loops_of(columns, "", few_rows, BM=16)
+    bodies = [list(op.body) for op in parse_module(text).ops_of(For)]
+    single = [body for body in bodies if sum(op.name == "vector.fma" for op in body) == columns // 16]
+    assert single
+    assert all(sum(isinstance(op, Prefetch) for op in body) == lines for body in single)
+    blocks = [body for body in bodies if sum(op.name == "vector.fma" for op in body) > 8]
+    assert blocks
+    assert not any(isinstance(op, Prefetch) for body in blocks for op in body), "they fetch in front of their loops"

@@ -12,6 +12,9 @@ from tilewright.support.named_tuple import NamedTuple
 CACHE_LINE = 64
 """Bytes of a cache line."""
 
+SECOND_LEVEL = 2
+"""LLVM's name for the L2 cache, where prefetches go whose lines the L1 cache has no room for yet."""
+
 PAGE = 4096
 """Bytes after which places in memory look alike to a load that waits for stores, and to the L1 cache."""
 
