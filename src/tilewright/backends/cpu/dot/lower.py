@@ -152,9 +152,9 @@ def kept_bytes(spec: DotSpec, target: Target, *, computed: bool = False) -> int:
 def _next_right(
     ops: LoopBuilder, plan: Plan, b: Value, prefetch: Sequence[Prefetch], goes_on: Value | None
 ) -> Value | None:
-    """How many bytes behind B the next one is, if single rows ask for it."""
+    """How many bytes behind B the next one is, if single rows ask for it: a B in a buffer is computed from others."""
     soon = [tile.pointer for tile in prefetch if tile.operand == 1]
-    if not (plan.expects_few_rows and plan.fetches_by_rows and soon):
+    if not (plan.expects_few_rows and plan.fetches_by_rows and soon and isinstance(plan.spec.b_stride, Value)):
         return None
     further = ops.sub(ops.address(soon[0]), ops.address(b))
     return further if goes_on is None else ops.select(goes_on, further, 0)
