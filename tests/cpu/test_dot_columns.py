@@ -265,7 +265,7 @@ def test_single_rows_ask_for_as_much_of_the_next_b_as_they_have_time_for(columns
 
 
 def test_single_rows_ask_for_no_b_that_is_computed() -> None:
-    """What lies behind its buffer is no B."""
+    """Its buffer has nothing behind it."""
     a = np.zeros((16, 64), np.float32)
     b = np.zeros((64, 64), np.int8)
     text = widened.warmup(a, b, a, 1, 64, BM=16, BN=64, BK=16, grid=(1,)).asm["loops"]

@@ -59,6 +59,7 @@ class CpuCosts(NamedTuple):
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
+        asked_chosen_row: bytes that a row which memory chooses is asked for ahead, on its way past the caches; 0: none.
         asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait
             for the store behind them.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
@@ -90,6 +91,7 @@ class CpuCosts(NamedTuple):
     asked_tile_row: int
     asked_short_row: int
     asked_under_mask: int
+    asked_chosen_row: int
     asked_results: bool
     asks_ahead: int
     streams_from: int
@@ -120,6 +122,7 @@ X86 = CpuCosts(
     asked_tile_row=2048,
     asked_short_row=0,
     asked_under_mask=0,
+    asked_chosen_row=0,
     asked_results=False,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
@@ -140,6 +143,7 @@ ZEN5 = AVX512._replace(
     adds_results_last=True,
     asked_short_row=4096,
     asked_under_mask=2048,
+    asked_chosen_row=2048,
     asked_results=True,
     gathers=True,
 )
