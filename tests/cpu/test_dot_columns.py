@@ -59,6 +59,17 @@ def few_rows(
 
 
 @tw.jit
+def widened(a, b, c, M, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n, k = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :], tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        left = tl.load(a + m * K + start + k[None, :], m < M, 0)
+        right = tl.load(b + (start + k)[:, None] * BN + n).to(tl.float32)
+        total = tl.dot(left, right, total, input_precision="ieee")
+    tl.store(c + m * BN + n, total, m < M)
+
+
+@tw.jit
 def seen_otherwise(a, b, c, d, N, HOW: tl.constexpr, BN: tl.constexpr):
     n = tl.arange(0, BN)
     at = n[:, None] * BN + n[None, :]
@@ -239,3 +250,25 @@ def test_every_block_of_columns_asks_for_the_next_tiles() -> None:
     around = [list(op.parent.walk()) for op in sums if isinstance(op.parent, For)]
     assert len(around) >= 2, "blocks of two vectors, and of one"
     assert all(any(isinstance(op, Prefetch) for op in ops) for ops in around)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(32, 2), (64, 4), (128, 0)])
+def test_single_rows_ask_for_as_much_of_the_next_b_as_they_have_time_for(columns: int, lines: int) -> None:
+    text = loops_of(columns, "", few_rows, BM=16)
+    bodies = [list(op.body) for op in parse_module(text).ops_of(For)]
+    single = [body for body in bodies if sum(op.name == "vector.fma" for op in body) == columns // 16]
+    assert single
+    assert all(sum(isinstance(op, Prefetch) for op in body) == lines for body in single)
+    blocks = [body for body in bodies if sum(op.name == "vector.fma" for op in body) > 8]
+    assert blocks
+    assert not any(isinstance(op, Prefetch) for body in blocks for op in body), "they fetch in front of their loops"
+
+
+def test_single_rows_ask_for_no_b_that_is_computed() -> None:
+    """Its buffer has nothing behind it."""
+    a = np.zeros((16, 64), np.float32)
+    b = np.zeros((64, 64), np.int8)
+    text = widened.warmup(a, b, a, 1, 64, BM=16, BN=64, BK=16, grid=(1,)).asm["loops"]
+    single = [op.body for op in parse_module(text).ops_of(For) if sum(o.name == "vector.fma" for o in op.body) == 4]
+    assert single
+    assert not any(isinstance(op, Prefetch) for body in single for op in body)

@@ -961,6 +961,44 @@ CHOICES_WITHIN_CHOICES = """
 """
 
 
+SUMS_OF_LONG_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %turns: i32, %width: i32) {
+    %c0_i32 = arith.constant 0 : i32
+    %c1_i32 = arith.constant 1 : i32
+    %c512_i32 = arith.constant 512 : i32
+    %zero = arith.constant dense<0.0> : tensor<2x512xf32>
+    %rows = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+    %row = tt.expand_dims %rows {axis = 1 : i32} : tensor<2xi32> -> tensor<2x1xi32>
+    %stride = tt.splat %width : i32 -> tensor<2x1xi32>
+    %there = arith.muli %row, %stride : tensor<2x1xi32>
+    %range = tt.make_range {end = 512 : i32, start = 0 : i32} : tensor<512xi32>
+    %column = tt.expand_dims %range {axis = 0 : i32} : tensor<512xi32> -> tensor<1x512xi32>
+    %columns = tt.broadcast %column : tensor<1x512xi32> -> tensor<2x512xi32>
+    %sums = scf.for %k = %c0_i32 to %turns step %c1_i32 iter_args(%total = %zero) -> (tensor<2x512xf32>) : i32 {
+      %start = arith.muli %k, %c512_i32 : i32
+      %first = tt.splat %start : i32 -> tensor<2x1xi32>
+      %at = arith.addi %there, %first : tensor<2x1xi32>
+      %base = tt.splat %x : !tt.ptr<f32> -> tensor<2x1x!tt.ptr<f32>>
+      %begin = tt.addptr %base, %at : tensor<2x1x!tt.ptr<f32>>, tensor<2x1xi32>
+      %begins = tt.broadcast %begin : tensor<2x1x!tt.ptr<f32>> -> tensor<2x512x!tt.ptr<f32>>
+      %p = tt.addptr %begins, %columns : tensor<2x512x!tt.ptr<f32>>, tensor<2x512xi32>
+      %v = tt.load %p : tensor<2x512x!tt.ptr<f32>>
+      %next = arith.addf %total, %v : tensor<2x512xf32>
+      scf.yield %next : tensor<2x512xf32>
+    }
+    %sum = "tt.reduce"(%sums) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<2x512xf32>) -> tensor<2xf32>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<2x!tt.ptr<f32>>
+    %q = tt.addptr %outs, %rows : tensor<2x!tt.ptr<f32>>, tensor<2xi32>
+    tt.store %q, %sum : tensor<2x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -1004,6 +1042,7 @@ INPUTS = {
     "split_index_sets": SIDE_BY_SIDE,
     "version_loops": MASKED_SUM,
     "lower_nests": ROWS,
+    "interchange_rows": SUMS_OF_LONG_ROWS,
     "expand_dots": PRODUCT,
     "expand_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "keep_lanes": SHUFFLED_ROWS,

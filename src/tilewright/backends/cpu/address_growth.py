@@ -29,10 +29,20 @@ class Growth:
         turning: the loop each turn of which is a run; None where each program is.
         fastest: the axis of the grid along which programs follow each other, if each is a run.
         within: no factor and no step may be computed inside of it: it may be another one in the next run.
+        keeps_memory: what lies in one place is taken to be the same in the next run.
     """
 
-    def __init__(self, builder: LoopBuilder, turning: For | Parallel | None, fastest: str, within: Op) -> None:
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        turning: For | Parallel | None,
+        fastest: str,
+        within: Op,
+        *,
+        keeps_memory: bool = False,
+    ) -> None:
         self.b, self.turning, self.fastest, self.within = builder, turning, fastest, within
+        self.keeps_memory = keeps_memory
         self._found: dict[Value, Operand | None] = {}
 
     def of(self, value: Value, ops: int = FARTHEST) -> Operand | None:
@@ -51,7 +61,8 @@ class Growth:
         if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
             return int(op.axis == self.fastest)
         steps = [step for step in (self.of(v, ops - 1) for v in op.operands) if step is not None]
-        if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
+        effects = (Effect.NONE, Effect.READ) if self.keeps_memory else (Effect.NONE,)
+        if len(steps) < len(op.operands) or op.definition.effect not in effects:
             return None
         if all(step == 0 for step in steps):
             return 0

@@ -37,6 +37,7 @@ from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.interchange_programs import interchange_programs
+from tilewright.backends.cpu.interchange_rows import interchange_rows
 from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.keep_panels import keep_panels
@@ -235,6 +236,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("split_index_sets", split_index_sets, "where a row goes from one array to another, so does its loop"),
         Pass("version_loops", version_loops, "once nothing changes any more: what is true nearly always is told apart"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
+        Pass("interchange_rows", interchange_rows, "while loops over rows are whole: memory is read row by row"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),
         Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),

@@ -8,12 +8,15 @@
 Where %p is `base + program_id * stride`, the row of the next program is `stride` elements further. A loop that reads a
 row for the second time, from L1, has time for the next one. A tile that goes from memory to memory row by row, past the
 caches, is asked for while the one before is computed: its rows are often a page apart, so no processor guesses them.
-What else no prefetcher guesses is asked for on processors that say so (`unguessed_loads.py`).
+A row that memory chooses, as an index does, is asked for a little ahead up to its end: each page of it, and what the
+next program has of it, is on its way when its turn comes. What else no prefetcher guesses is asked for on processors
+that say so (`unguessed_loads.py`).
 """
 
 from __future__ import annotations
 
 from tilewright.backends.cpu.address_growth import Growth
+from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import (
     PHASE,
     RUNS,
@@ -27,11 +30,11 @@ from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.cpu.unguessed_loads import FROM_MEMORY, FROM_NEAR, ask_for_unguessed
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.scf import For, Parallel
-from tilewright.dialects.vector import Load, Store
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import OPS
-from tilewright.ir.types import i64
+from tilewright.dialects.vector import Load, Store, lanes_of
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import OPS, Effect
+from tilewright.ir.types import i32, i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_inside
 
@@ -67,12 +70,18 @@ class _Rows:
         """Ask for those that move from run to run, if there is time; `loaded` are rows of earlier loops."""
         asked = False
         for op, row in rows.items():
-            if self.is_tile or (self._rereads() and row in loaded):
+            if self._comes_from_memory() and row not in loaded and _is_chosen(row):
+                self._ask_up_to_the_end(op, row)
+                asked = True
+            elif self.is_tile or (self._rereads() and row in loaded):
                 further = self._further(op, row)
                 if further is not None:
                     self._prefetch(op, further)
                     asked = True
         return asked
+
+    def _comes_from_memory(self) -> bool:
+        return self.streams and self.costs.asked_chosen_row > 0
 
     def _rereads(self) -> bool:
         """Whether the loop, for the only row of its nest, reads for the second time."""
@@ -99,7 +108,42 @@ class _Rows:
         near = b.compare("ule", b.mul(b.runs(), length), self.costs.asks_ahead)
         return b.select(near, b.number(step), 0)
 
+    def _ask_up_to_the_end(self, op: Load, row: Value) -> None:
+        """Ask for what `op` loads a little later, but for nothing behind the row, or the part that the next run has."""
+        ahead = self.costs.asked_chosen_row * 8 // op.result.type.scalar.bits
+        end = self.b.add(self.loop.high, self._more(op, row, ahead))
+        last, b = self.b.number(self.b.sub(end, lanes_of(op.result.type))), LoopBuilder(Block(), entry=self.b.entry)
+        lane = b.smin(b.add(self.loop.induction_variable, ahead), last)
+        b.prefetch(b.offset(row, lane), locality=FROM_MEMORY)
+        assert op.block is not None, "it stands in a loop"
+        op.block.splice(b.block, op.next)
+
+    def _more(self, op: Load, row: Value, ahead: int) -> Operand:
+        """How many lanes behind the row, at most `ahead`, the next runs have of the same row of memory."""
+        b, lanes, axis = self.b, lanes_of_row(self.loop), self.b.fastest()
+        step = Growth(b, None, axis, self.loop, keeps_memory=True).of(row) if lanes and axis else None
+        if step is None:
+            return 0
+        kinds = ("tt.get_num_programs", "tt.get_program_id")
+        count, number = (b.extend(b.emit(kind, (), i32, {"axis": Keyword(axis)}), i64) for kind in kinds)
+        following = b.smin(b.mul(b.sub(b.sub(count, number), 1), lanes), ahead)
+        goes_on = b.compare("eq", b.number(step), lanes * op.result.type.scalar.bits // 8)
+        return offset_of(b.select(goes_on, following, 0))
+
     def _prefetch(self, op: Load, further: Operand) -> None:
         operands, locality = (op.base, self.b.number(further)), Number(FROM_MEMORY if self.streams else FROM_NEAR, i64)
         assert op.block is not None, "it stands in a loop"
         op.block.insert(Op(OPS["vector.prefetch"], operands, (), {"locality": locality}, (), (), op.location), op.next)
+
+
+def _is_chosen(row: Value) -> bool:
+    """Whether an address is computed from a number in memory."""
+    stack, seen = [row], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.definition.effect is Effect.READ:
+            return True
+        if op is not None and op not in seen:
+            seen.add(op)
+            stack.extend(op.operands)
+    return False

@@ -14,10 +14,10 @@ from __future__ import annotations
 from functools import partial, reduce
 
 from tilewright.backends.cpu.affine import is_affine
-from tilewright.backends.cpu.costs import LOADS, SINKS, conjuncts, lazy_closure
+from tilewright.backends.cpu.costs import SINKS, conjuncts, lazy_closure
 from tilewright.backends.cpu.strides import steps_along
-from tilewright.dialects.cpu import Nest
-from tilewright.dialects.tt_memory import Store
+from tilewright.dialects.cpu import Nest, Read, Write
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, i1, i32, i64
@@ -50,7 +50,20 @@ def _goes_along_columns(store: Store) -> bool:
         return False
     steps = steps_along(pointer)
     is_apart = steps.get(1) not in (0, 1, None) and steps.get(0, 0) in (1, None)
-    return is_apart and not any(isinstance(op, LOADS) for op in lazy_closure(pointer))
+    return is_apart and not _is_loaded(pointer)
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether `value` is computed from what a load tells, by way of buffers, too."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        for op in lazy_closure(stack.pop()):
+            if isinstance(op, Load):
+                return True
+            if isinstance(op, Read) and op.buffer not in seen:
+                seen.add(op.buffer)
+                stack.extend(user.value for user in op.buffer.uses if isinstance(user, Write))
+    return False
 
 
 def _turn(store: Store) -> None:

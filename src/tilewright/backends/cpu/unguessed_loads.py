@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.loop_facts import first_address, lanes_of_row, turns_of
+from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, turns_of
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.dialects.arith import Select
@@ -64,8 +64,8 @@ def ask_for_unguessed(function: Func, parallel: Sequence[Parallel], costs: CpuCo
     for loop in parallel if costs.asked_short_row else ():
         loops = [site for site in _loops_around(loop) if isinstance(site, For)]
         if len(loops) > 1:
-            asking = _Asking(function, loops[-1])
-            found |= asking.place(is_needed=asking.rows_of(loop, loops[0], loops[1], costs))
+            asking, turns = _Asking(function, loops[-1]), loops[ALONG not in loops[0].attributes]
+            found |= asking.place(is_needed=asking.rows_of(loop, loops[0], turns, costs))
     for load in function.ops_of(MaskedLoad) if costs.asked_under_mask else ():
         around = list(_loops_around(load))
         if around:

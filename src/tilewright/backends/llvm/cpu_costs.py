@@ -12,6 +12,9 @@ from tilewright.support.named_tuple import NamedTuple
 CACHE_LINE = 64
 """Bytes of a cache line."""
 
+SECOND_LEVEL = 2
+"""LLVM's name for the L2 cache, where prefetches go whose lines the L1 cache has no room for yet."""
+
 PAGE = 4096
 """Bytes after which places in memory look alike to a load that waits for stores, and to the L1 cache."""
 
@@ -56,6 +59,7 @@ class CpuCosts(NamedTuple):
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
+        asked_chosen_row: bytes that a row which memory chooses is asked for ahead, on its way past the caches; 0: none.
         asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait
             for the store behind them.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
@@ -87,6 +91,7 @@ class CpuCosts(NamedTuple):
     asked_tile_row: int
     asked_short_row: int
     asked_under_mask: int
+    asked_chosen_row: int
     asked_results: bool
     asks_ahead: int
     streams_from: int
@@ -117,6 +122,7 @@ X86 = CpuCosts(
     asked_tile_row=2048,
     asked_short_row=0,
     asked_under_mask=0,
+    asked_chosen_row=0,
     asked_results=False,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
@@ -137,6 +143,7 @@ ZEN5 = AVX512._replace(
     adds_results_last=True,
     asked_short_row=4096,
     asked_under_mask=2048,
+    asked_chosen_row=2048,
     asked_results=True,
     gathers=True,
 )

@@ -86,7 +86,9 @@ def lower_dot(
         return
     prefetch = at_any_step(ops, spec, prefetch, None if kept is None else kept[1])
     rows = _rows(ops, target, plan, a, workspace)
-    panels = _panels(ops, target, plan, b, (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept)
+    further = _next_right(ops, plan, b, prefetch, goes_on)
+    space = (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept
+    panels = _panels(ops, target, plan, b, space, further)
     if spec.rows is None or not plan.expects_few_rows:
         with _unless(ops, None if turns is None else turns.waits):
             _blocks(ops, plan, rows, panels, c, prefetch, goes_on, turns)
@@ -147,20 +149,37 @@ def kept_bytes(spec: DotSpec, target: Target, *, computed: bool = False) -> int:
     return bytes if 0 < least <= bytes else 0
 
 
+def _next_right(
+    ops: LoopBuilder, plan: Plan, b: Value, prefetch: Sequence[Prefetch], goes_on: Value | None
+) -> Value | None:
+    """How many bytes behind B the next one is, if single rows ask for it: a B in a buffer is computed from others."""
+    soon = [tile.pointer for tile in prefetch if tile.operand == 1]
+    if not (plan.expects_few_rows and plan.fetches_by_rows and soon and isinstance(plan.spec.b_stride, Value)):
+        return None
+    further = ops.sub(ops.address(soon[0]), ops.address(b))
+    return further if goes_on is None else ops.select(goes_on, further, 0)
+
+
 def _panels(
-    ops: LoopBuilder, target: Target, plan: Plan, b: Value, packed: tuple[Value, Value | None]
+    ops: LoopBuilder,
+    target: Target,
+    plan: Plan,
+    b: Value,
+    packed: tuple[Value, Value | None],
+    further: Value | None,
 ) -> Callable[[Offset], Panel]:
     """B in the order of the micro-kernel, packed if need be: where panel number … lies.
 
     Args:
         packed: where B goes, and an i1 whether it is there already; None: it is not.
+        further: where the next B lies behind this one, to be fetched if B is read where it lies.
     """
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(ops, spec.b_stride, by.element_bytes)
     along = stride if spec.b_transposed else times(ops, spec.b_step, by.element_bytes)
     width = times(ops, shape.columns, along)
     if not plan.packs_b:
-        return lambda p: Panel(behind(ops, b, p, width), stride)
+        return lambda p: Panel(behind(ops, b, p, width), stride, further=further)
 
     space, is_there = packed
     sums_at = plan.panel_bytes if by.biased else None
@@ -176,6 +195,7 @@ def _panels(
     place: tuple[Value, Offset, Offset] = space, plan.panel_step, shape.columns * by.word_bytes
     pays_off = packing_pays_off(ops, spec, target)
     if pays_off is None:
+        further = None
         with _unless(ops, is_there):
             _pack(ops, target, plan, b, into, stride)
     else:
@@ -184,12 +204,13 @@ def _panels(
         places = zip(place[1:], (shape.columns * by.element_bytes, stride), strict=True)
         between, step = (branch.join(ops.number(packed), ops.number(there)) for packed, there in places)
         place = branch.join(space, b), between, step
+        further = None if further is None else branch.join(ops.number(0), further)
     start, panel_bytes, step_bytes = place
 
     def panel(p: Offset) -> Panel:
         pointer = behind(ops, start, p, panel_bytes)
         sums = None if sums_at is None else behind(ops, pointer, sums_at)
-        return Panel(pointer, step_bytes, sums)
+        return Panel(pointer, step_bytes, sums, further)
 
     return panel
 

@@ -26,7 +26,7 @@ from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
 from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CpuCosts
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL, CpuCosts
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
@@ -103,12 +103,20 @@ class Rows:
 class Panel:
     """Columns of B as the micro-kernel reads them: the words of group g lie consecutively at pointer + g·step_bytes.
 
-    `correction` is the address of an i32 per column that is added to C before anything else.
+    `correction` is the address of an i32 per column that is added to C before anything else. What lies `further` bytes
+    behind is read next; single rows fetch it meanwhile, as blocks are too few then to spread that over them.
     """
 
     pointer: Value
     step_bytes: Offset
     correction: Value | None = None
+    further: Value | None = None
+
+    def fetch_further(self, ops: LoopBuilder, group: Value, bytes: int) -> None:
+        """Fetch what is read next where this panel has the `bytes` at `group`."""
+        next = behind(ops, group, self.further or 0)
+        for place in range(0, bytes, CACHE_LINE):
+            ops.prefetch(next, place, locality=SECOND_LEVEL)
 
     def behind(self, ops: LoopBuilder, bytes: Offset) -> Panel:
         """The part of a panel without sums from the column `bytes` behind the first one on."""
@@ -195,6 +203,8 @@ def block_of_c(
         a, b, *sums = carried
         places = range(0, shape.columns * by.word_bytes, lanes * by.word_bytes)
         columns = [ops.load(by.operand(lanes), b, place, align=by.element_bytes) for place in places]
+        if panel.further is not None and shape.rows == 1:
+            panel.fetch_further(ops, b, shape.columns * by.word_bytes)
         at = 0
         for word in rows_of_a(ops, by, shape, a, rows, row_offsets):
             for column in columns:

@@ -128,6 +128,11 @@ class Plan:
         return is_short and self.shape.rows >= SINGLE_ROW and self.reads_vectors
 
     @property
+    def fetches_by_rows(self) -> bool:
+        """Whether a step of a single row has time to ask for the lines of another row of B: it waits for its chains."""
+        return self.spec.n * self.by.word_bytes <= self.costs.chains // 2 * CACHE_LINE
+
+    @property
     def panels(self) -> int:
         return self.spec.n // self.shape.columns
 

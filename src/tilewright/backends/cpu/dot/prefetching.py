@@ -15,11 +15,9 @@ from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL
 from tilewright.ir.core import Value
 
-SECOND_LEVEL = 2
-"""LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
 UNROLLED = 8
 """Max fetches in one share; more become a loop over rows."""
 Result: TypeAlias = tuple[Value, Prefetch]

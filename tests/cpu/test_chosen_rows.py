@@ -1,0 +1,83 @@
+"""Rows that an index chooses are asked for a little ahead as they are copied past the caches, up to their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from changed_costs import change_costs
+from pass_kernels import loops_of
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.dialects.vector import Prefetch
+from tilewright.interpreter import machine
+from tilewright.interpreter.run_ir import run_ir
+
+AHEAD, BLOCK, ROWS = 2048, 256, 5
+"""Bytes; lanes of a program; rows of the matrix."""
+FAR = 2
+"""The locality of what goes to L2."""
+
+
+@tw.jit
+def choose(x, index, out, columns, B: tl.constexpr, HOW: tl.constexpr = ""):
+    """Row after row of x, as `index` says: piece by piece, of programs that lie side by side; or pieces two apart."""
+    row, part = tl.program_id(0), tl.program_id(1)
+    column = (part * 2 if HOW == "apart" else part) * B + tl.arange(0, B)
+    chosen = row if HOW == "in order" else tl.load(index + row)
+    x = tl.load(x + chosen * columns + column, column < columns)
+    tl.store(out + row * columns + column, x, column < columns)
+
+
+X, INDEX = np.zeros(4096, np.float32), np.zeros(16, np.int32)
+
+
+@pytest.mark.parametrize(("cpu", "how", "asks"), [
+    ("znver5", "", True), ("znver5", "apart", True), ("znver5", "in order", False),
+    ("znver4", "", False), ("x86-64-v3", "", False),
+])
+def test_only_rows_that_memory_chooses_are_asked_for(cpu: str, how: str, asks: bool) -> None:
+    """Processors guess where others go on; nothing was measured on other ones than Zen 5."""
+    module = loops_of(choose, (X, INDEX, X, 1024), cpu, B=1024, HOW=how)
+    assert any(op.locality == FAR for op in module.ops_of(Prefetch)) == asks
+
+
+def fetched(columns: int, how: str, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, int], set[int]]:
+    """The bytes behind the start of x that each program asks for."""
+    change_costs(monkeypatch, streams_from=1)
+    module = loops_of(choose, (X, INDEX, X, 16), "znver5", B=BLOCK, HOW=how)
+    x, index = np.arange(ROWS * columns, dtype=np.float32), np.array([3, 0, 3], np.int32)
+    space = np.zeros(len(index) * columns + 16, np.float32)
+    out = space[-space.ctypes.data % 64 // 4 :][: len(index) * columns]
+    found: dict[tuple[int, int], set[int]] = {}
+
+    def note(interpreter: Any, _: Any, base: Any, offset: Any) -> None:
+        row, part, _ = interpreter.program
+        found.setdefault((row, part), set()).add(int(base) + int(offset) - x.ctypes.data)
+
+    monkeypatch.setitem(machine.EXECUTORS, "vector.prefetch", lambda machine, op, *place: note(machine, op, *place))
+    parts = tw.cdiv(columns, BLOCK)
+    run_ir(module, {"x": x, "index": index, "out": out, "columns": columns}, (len(index), parts))
+    if how != "apart":
+        np.testing.assert_array_equal(out, x.reshape(ROWS, columns)[index].ravel())
+    return found
+
+
+@pytest.mark.parametrize("columns", [256, 512, 1024, 2048])
+def test_what_the_next_program_has_of_a_row_is_asked_for(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fetched(columns, "", monkeypatch)
+    assert found.keys() == {(row, part) for row in range(3) for part in range(columns // BLOCK)}
+    for (row, part), places in found.items():
+        start, end = (3, 0, 3)[row] * columns * 4, ((3, 0, 3)[row] + 1) * columns * 4
+        first = start + part * BLOCK * 4
+        last = min(first + BLOCK * 4 + AHEAD, end) - 64
+        assert places == {min(place + AHEAD, last) for place in range(first, first + BLOCK * 4, 64)}
+
+
+def test_pieces_that_lie_apart_ask_for_nothing_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fetched(1024, "apart", monkeypatch)
+    assert found
+    for (row, part), places in found.items():
+        assert max(places) < (3, 0, 3)[row] * 4096 + (2 * part + 1) * BLOCK * 4
