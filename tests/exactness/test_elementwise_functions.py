@@ -193,6 +193,7 @@ def codes_near(kind: str) -> list[np.ndarray]:
 ROUNDED_ONCE = {"fma": ("fma", tl.fma, 3), "div_rn": ("div", tl.div_rn, 2), "fdiv": ("div", tl.fdiv, 2)}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ROUNDED_ONCE)
 @pytest.mark.parametrize(("kind", "way"), cases(TYPES, [("fp16", "native")]))
 def test_what_is_rounded_once(kind: str, way: str, name: str) -> None:

@@ -90,6 +90,7 @@ def test_message(name: str, golden) -> None:
     golden(f"{caught.value}\n", f"verification_errors/{name}.err")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrong", [(i32, i32), (f32, i32), (i1, f32)])
 def test_arguments_are_those_of_the_functions_type(wrong: tuple[Type, ...]) -> None:
     module = parse_module("tt.func @f(%a: i32, %x: f32) {\n  tt.return\n}")

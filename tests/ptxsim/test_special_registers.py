@@ -99,6 +99,7 @@ def test_all_are_known() -> None:
     assert set(SPECIAL) == set(WANTED) | FREE
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("register", WANTED)
 def test_what_it_says(register: str) -> None:
     assert said()[register] == [WANTED[register](place) for place in places()]

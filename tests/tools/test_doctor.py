@@ -24,6 +24,8 @@ from tilewright.tools.doctor import NOTE, OK, WRONG, Line
 from tilewright.tools.main import COMMANDS, main, parser
 from tilewright.tools.run_command import PACKAGE_PATH
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[2]
 
 Check = Callable[[], Iterator[Line]]
