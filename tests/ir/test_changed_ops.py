@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from test_round_trip import SAMPLES
@@ -18,6 +19,7 @@ from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import MemDescType, PointerType, TensorType, Type, VectorType, f32, i32, i64
 
+PASSES = Path(__file__).parents[1] / "goldens" / "cpu" / "passes"
 Change = Callable[[Type], Type | None]
 
 
@@ -157,14 +159,26 @@ def lines(op: Op) -> Iterator[str]:
     yield from with_attributes(op)
 
 
-@pytest.mark.parametrize("sample", ["every_op", "every_gpu_op", "vectors"])
-def test_changed_ops(sample: str, golden: Callable[[str, str], None]) -> None:
-    """The first op of each rule, number of operands and names of attributes."""
+def answers_of(ops: Iterable[Op]) -> str:
+    """The answers for the first op of each rule, number of operands and names of attributes."""
     seen: set[tuple[object, int, str]] = set()
     found = []
-    for op in parse_module(SAMPLES[sample]).walk():
+    for op in ops:
         key = op.definition.verify, len(op.operands), " ".join(op.attributes)
         if key not in seen and op.definition.verify is not None:
             seen.add(key)
             found += lines(op)
-    golden("".join(found), f"verification_errors/changed/{sample}.txt")
+    return "".join(found)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("sample", ["every_op", "every_gpu_op", "vectors"])
+def test_changed_ops(sample: str, golden: Callable[[str, str], None]) -> None:
+    golden(answers_of(parse_module(SAMPLES[sample]).walk()), f"verification_errors/changed/{sample}.txt")
+
+
+def test_changed_ops_of_loops(golden: Callable[[str, str], None]) -> None:
+    """The ops between TTIR and vector loops, as passes leave them."""
+    texts = (path.read_text() for path in sorted(PASSES.glob("*.ttcir")))
+    ops = [op for text in texts for op in parse_module(text).walk() if op.name.startswith("cpu.")]
+    golden(answers_of(ops), "verification_errors/changed/cpu.txt")
