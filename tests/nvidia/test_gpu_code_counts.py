@@ -6,7 +6,6 @@ shows here, where results stay what they are.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,16 +15,14 @@ from networks import attended, normed
 
 import tilewright as tw
 import tilewright.language as tl
+from code_counts import shown
+from gpu_code import instructions
 from tilewright.backends.nvidia.options import parse_options
 from tilewright.backends.nvidia.pipeline import make_llir, make_ttgir, make_ttir
 from tilewright.backends.nvidia.targets import find
 from tilewright.runtime.compile import ASTSource
 
 DEVICES = (75, 80, 90, 100, 120)
-CALLED = re.compile(r" call [^@\n]*@([\w.]+)\(")
-ASSEMBLY = re.compile(r"asm (?:sideeffect )?\"([^\"]*)\"")
-MNEMONIC = re.compile(r"(?:^|[;{}\s])\s*(?:@!?[\w$%]+\s+)?([a-z]\w*(?:[.:]+\w+)+)")
-INSTRUCTION = re.compile(r"^ +(?:%\S+ = )?(?!call|ret|br|label)([a-z]+) ", re.MULTILINE)
 
 
 @tw.jit
@@ -158,19 +155,6 @@ def made(name: str, capability: int) -> Made:
     layouts = {getattr(type, "encoding", None) or "#ttg.slice" for type in types}
     chosen = sorted(text for text in layouts if not text.startswith("#ttg.slice"))
     return Made(ops, chosen, make_llir(module, facts, options, device), facts["shared"])
-
-
-def instructions(text: str) -> Counter[str]:
-    """LLVM's by name, with what is called, and PTX's in assembly, with their modifiers."""
-    found = Counter(INSTRUCTION.findall(text))
-    found.update(CALLED.findall(text))
-    for assembly in ASSEMBLY.findall(text):
-        found.update(MNEMONIC.findall(assembly))
-    return found
-
-
-def shown(counts: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def on_some() -> list[Any]:

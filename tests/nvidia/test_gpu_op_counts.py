@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from element_ops import FP8, INTEGERS, WIDE, Case, case
-from test_gpu_code_counts import instructions, shown
 from test_lowered_elementwise import PREDICATES
 
+from code_counts import shown
+from gpu_code import instructions
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.targets import find

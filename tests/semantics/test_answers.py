@@ -52,7 +52,7 @@ SUBJECTS: dict[str, list[Any]] = {
 
 def answers(subject: Any) -> Iterator[str]:
     """Each attribute, and what each method without parameters gives; what does not hold is left out."""
-    yield f"{subject} {subject!r}\n"
+    yield f"{subject}\n"
     for name in sorted(dir(type(subject))):
         if name.startswith("_") or name.isupper():
             continue

@@ -1,0 +1,7 @@
+"""What the tests of Gluon compile is compared."""
+
+from __future__ import annotations
+
+from compiled_code import compiled_as_before
+
+__all__ = ["compiled_as_before"]
