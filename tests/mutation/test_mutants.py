@@ -39,6 +39,7 @@ def changes(text: str) -> list[str]:
         ("return a if b else None", ["None", "not (b)"]),
         ("return False", ["True"]),
         ("return list(zip(a, strict=False))", ["None", "True"]),
+        ("return a.reshape(-1, 4)", ["None", "5"]),
     ],
 )
 def test_each_operator_makes_its_mistakes(line: str, expected: list[str]) -> None:
