@@ -53,7 +53,7 @@ def check_every_pass(text: str, target: Target, trial: Trial) -> tuple[set[str],
 
 
 def check_all_passes(text: str, target: Target, trial: Trial) -> Op:
-    """What the passes make of the text (ttcir), which computes what it did before.
+    """The loops that the passes make of the text (ttcir), which computes what it did before.
 
     If it does not, the first wrong pass is named.
     """

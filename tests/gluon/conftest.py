@@ -1,4 +1,4 @@
-"""What the tests of Gluon compile is compared."""
+"""Tests of Gluon: the code of the kernels that they compile is compared."""
 
 from __future__ import annotations
 

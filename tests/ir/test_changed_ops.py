@@ -67,7 +67,7 @@ def with_extents(type: Type, shape: tuple[int, ...]) -> Type | None:
 
 
 def elsewhere(type: Type) -> Type | None:
-    """What is in memory may be written or not, the other way round; tiles have no layout."""
+    """Buffers may be written where they may not, and the other way round; tiles have no layout."""
     if isinstance(type, MemDescType):
         return MemDescType(type.shape, type.element, type.encoding, type.space, not type.mutable, type.alloc_shape)
     return TensorType(type.shape, type.element) if isinstance(type, TensorType) and type.encoding else None
@@ -84,7 +84,7 @@ LAYOUT = re.compile(r"#[\w.]+<\{?[^<>{}]*\}?>")
 
 
 def said(op: Op) -> str:
-    """What the verifier says, without what stands in layouts."""
+    """The words of the verifier, without those inside of layouts."""
     verify = op.definition.verify
     try:
         if verify is not None:

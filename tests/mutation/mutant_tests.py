@@ -28,6 +28,9 @@ FOLDERS = {
 }
 """Where the tests of a part of the package are, if not in the folder of the same name."""
 
+OF_CONSTANTS = "tests/test_constants.py"
+"""The test that looks at what modules hold."""
+
 Costs = dict[str, float]
 """Tests with their seconds."""
 Rank = Callable[[str], tuple[bool, ...]]
@@ -55,7 +58,7 @@ def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
     """The tests that run a mutant's block.
 
     Of what no function says, they are those that run a function with a name that the mutant's statement binds, or else
-    those that run any function of its file.
+    those that run any function of its file; and the table of constants.
     """
     module = module_of(mutant.path)
     mark = mark_of(mutant.text, mutant.function, mutant.line)
@@ -64,6 +67,8 @@ def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
     users = {f"{module}:{function}" for function in users_of(mutant.text, mutant.line)}
     others = [these for place, these in tests.items() if place in users]
     others = others or [these for place, these in tests.items() if place.partition(":")[0] == module]
+    tables = {test: cost for test, cost in tests.get(ANY, {}).items() if test.startswith(OF_CONSTANTS)}
+    others.append(tables)
     return {test: seconds for these in others for test, seconds in these.items()}
 
 

@@ -1,4 +1,4 @@
-"""What types, layouts and constants answer when nothing is asked but a name, as tables.
+"""The answers of types, layouts and constants to names alone, as tables.
 
     !tt.ptr<fp32>
       is_ptr True

@@ -1,4 +1,4 @@
-"""What each operator and function becomes for kinds of numbers, as a table: the result, and the ops in their order.
+"""The program of each operator and function for kinds of numbers, as a table: the result, and the ops in order.
 
     x % y
       int8, uint8: int16 = extsi extui constant=0 cmpi eq …
