@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
 LEFT_OUT = ("compat", "runtime/ray_executor", "runtime/dask_arrays", "support/system", "torch_compile", "__main__")
 LEFT_OUT += ("backends/llvm/nvptx_worker", "compiler/cache_key", "frontends/from_bytecode/opcodes")
 LEFT_OUT += ("runtime/bytecode_names", "runtime/drivers/cpu/p", "runtime/foreign", "runtime/self_test")
-LEFT_OUT += ("support/annotations",)
+LEFT_OUT += ("support/annotations", "vectorizing/process")
 """Files that need other packages or another system, that are programs, or whose tables are Python's own."""
 LONGEST = 60
 """The letters of a value that stands there as it is; of a longer one there is a number."""
