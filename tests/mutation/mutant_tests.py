@@ -37,8 +37,11 @@ Rank = Callable[[str], tuple[bool, ...]]
 
 
 def quick_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float) -> list[str]:
-    """The shortest tests that run a mutant's block."""
-    return list(_affordable(tests_of(mutant, tests), seconds))[:MAX_TESTS]
+    """The shortest tests that run a mutant's block; outside of functions first the table of constants."""
+    found = tests_of(mutant, tests)
+    tables = [test for test in found if test.startswith(OF_CONSTANTS)]
+    others = {test: cost for test, cost in found.items() if test not in tables}
+    return [*tables, *_affordable(others, seconds)][:MAX_TESTS]
 
 
 def late_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float, tried: Iterable[str] = ()) -> list[str]:
