@@ -41,19 +41,22 @@ class Trial:
     passes: Callable[[Target], Sequence[Pass]] = loop_passes
 
 
-def check_every_pass(text: str, target: Target, trial: Trial) -> set[str]:
-    """Behind each pass the text (ttcir) computes what it did before; returns the passes that changed it."""
+def check_every_pass(text: str, target: Target, trial: Trial) -> tuple[set[str], Op]:
+    """Behind each pass the text (ttcir) computes what it did before; returns those that changed it, and the loops."""
     module, seen = parse_module(text), set[str]()
     expected = trial.run(module)
     for name in _changing(module, trial.passes(target)):
         difference = trial.differ(expected, trial.run(module))
         assert not difference, f"{name}, for {target.cpu}: {difference}\n{print_op(module)}"
         seen.add(name)
-    return seen
+    return seen, module
 
 
-def check_all_passes(text: str, target: Target, trial: Trial) -> None:
-    """Behind all passes the text (ttcir) computes what it did before; if it does not, the first wrong pass is named."""
+def check_all_passes(text: str, target: Target, trial: Trial) -> Op:
+    """The loops that the passes make of the text (ttcir), which computes what it did before.
+
+    If it does not, the first wrong pass is named.
+    """
     module = parse_module(text)
     expected = trial.run(module)
     for step in trial.passes(target):
@@ -63,6 +66,7 @@ def check_all_passes(text: str, target: Target, trial: Trial) -> None:
     if difference:
         check_every_pass(text, target, trial)
         pytest.fail(f"all passes together, for {target.cpu}: {difference}\n{print_op(module)}")
+    return module
 
 
 def _changing(module: Op, passes: Sequence[Pass]) -> Iterator[str]:

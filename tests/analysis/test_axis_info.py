@@ -46,6 +46,7 @@ def test_partitions_know_what_they_are_given() -> None:
     assert known["m"].divisibility == (16,)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("element", "divisor"), [("i8", 2), ("f16", 4), ("f32", 8), ("f64", 16)])
 def test_pointers_are_divided_by_bytes(element: str, divisor: int) -> None:
     known = facts(
@@ -151,6 +152,7 @@ def test_hints_of_arguments() -> None:
     assert known["n"] == AxisInfo((1,), (1,), (1,))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("target", "contiguity", "divisibility"),
     [
@@ -339,6 +341,7 @@ LOOP = """
     """
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("step", "divisibility"), [(32, 32), (8, 8), (6, 2), (1, 1)])
 def test_loops_reach_a_fixpoint(step: int, divisibility: int) -> None:
     known = facts("%n: i32", LOOP.format(step=step))

@@ -9,6 +9,8 @@ from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.parser import parse_module
 
+pytestmark = pytest.mark.quick
+
 PLACES = "%i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>"
 
 

@@ -24,6 +24,8 @@ from tilewright.analysis.index_tables import (
 )
 from tilewright.analysis.integer_forms import LARGEST, MAX_TERMS, Form, is_small
 
+pytestmark = pytest.mark.quick
+
 ROW, COLUMN = np.arange(8)[:, None], np.arange(4)[None, :]
 ARRAYS = {
     "zero": np.zeros((8, 4), int),

@@ -80,6 +80,7 @@ def test_a_mask_leaves_room() -> None:
     assert text == "-32 + (y - x) mod 48 >= 0 and 48 - 4·min(8, n) - (y - x) mod 48 >= 0"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("steps", [(8, 1), (15, 2), (0, 1)])
 def test_no_gap_is_wide_enough(steps: tuple[int, int]) -> None:
     assert said(steps, steps) == "never"

@@ -24,6 +24,7 @@ module {
 """
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("predicate", "is_known"), [("ogt", True), ("ugt", False), ("olt", False), ("oge", False)])
 def test_nothing_is_greater_than_infinity_but_nan_may_be_unordered(predicate: str, *, is_known: bool) -> None:
     (function,) = functions_of(parse_module(COMPARED.replace("PREDICATE", predicate)))

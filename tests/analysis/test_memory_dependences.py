@@ -20,6 +20,8 @@ from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 HEAD = "tt.func public @f(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32, %m: i32, %w: i64, %c: i1)"

@@ -92,6 +92,7 @@ tt.func @f(%x: tensor<64x{type}>, %y: tensor<64xi32>) -> ({type}, i32) {{
     return set(ordered_results(op))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

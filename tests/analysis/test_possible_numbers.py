@@ -134,6 +134,7 @@ def returning(lines: str, type: str) -> str:
     return f"{lines}\n    tt.reduce.return %r : {type}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("op", "yes", "no"),
     [

@@ -71,6 +71,7 @@ BODIES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", BODIES)
 def test_stored_arguments(case: str) -> None:
     body, expected = BODIES[case]

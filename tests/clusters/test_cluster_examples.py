@@ -28,6 +28,7 @@ def printed(command: list[str], cache: Path, **more: str) -> list[str]:
 WARM = ["12 of 12 kernels came from other processes", "[0. 2. 4. 6.] 1998.0"]
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize(
     "kind",
     [

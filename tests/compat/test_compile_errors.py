@@ -129,6 +129,7 @@ def cause_of(line: str) -> BaseException | None:
     return error_of(names["kernel"], p="*fp32", n="i32", x="fp32").__cause__
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

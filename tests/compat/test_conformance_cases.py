@@ -27,6 +27,7 @@ def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
     return importlib.import_module(request.param)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("module", ["case_runner"], indirect=True)
 def test_cases_go_on_behind_a_crash_and_a_hang(module: ModuleType, tmp_path: Path) -> None:
     out, command = tmp_path / "out.jsonl", [sys.executable, "-c", CHILD]

@@ -9,6 +9,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.compat.core_shims import CONSTEXPR_0, _log2, get_int_dtype
 
+pytestmark = pytest.mark.quick
+
 
 @tw.jit
 def bits(x, out, NEGATED: tl.constexpr = CONSTEXPR_0, N: tl.constexpr = 16):

@@ -188,6 +188,7 @@ def test_flags_of_python_go_along(tmp_path: Path) -> None:
     assert run(tmp_path, "program.py", flags=("-O", "-X", "dev")).stdout == "1 True\n"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("command", "flags"),
     [

@@ -49,6 +49,7 @@ def test_layouts_of_layouts() -> None:
     assert len({square, square * LinearLayout()}) == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

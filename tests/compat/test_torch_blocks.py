@@ -18,6 +18,8 @@ from tilewright.compat.torch_blocks import (
 )
 from tilewright.compat.torch_inductor import store_functions, store_indices, try_whole_kernels
 
+pytestmark = pytest.mark.quick
+
 Run = Callable[..., list[str]]
 
 

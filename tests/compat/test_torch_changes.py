@@ -21,6 +21,8 @@ from tilewright.compat.torch_inductor import (
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import match_divided, tile_long_rows
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def heuristics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:

@@ -14,6 +14,8 @@ from tilewright.compat import torch_products
 from tilewright.compat.torch_products import Block, block_of, outruns_mkl
 from tilewright.support import knobs
 
+pytestmark = pytest.mark.quick
+
 Run = Callable[..., list[str]]
 
 

@@ -12,6 +12,8 @@ import pytest
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.compiler.cache_key import CacheKey, current_identity, llvm_identity, portable_identity, source_identity
 
+pytestmark = pytest.mark.quick
+
 KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", changes="", compiler="c", llvm="l")
 
 

@@ -101,6 +101,7 @@ def test_nothing_of_a_product_of_matrices_goes_through_the_stack(
     assert all(re.fullmatch(r"\s(?:stp|ldp|str|ldr)\s(?:d(?:8|9|1[0-5]), )+\[sp.*", line) for line in stack), stack
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("extents", "group"), [((1, 64, 32), 4), ((2, 64, 32), 8), ((64, 2, 32), 4), ((64, 64, 4), 4), ((2, 4, 8), 8)]
 )
@@ -113,6 +114,7 @@ def test_no_library_calls_without_fma() -> None:
     assert "call" not in emit_assembly(dot_text([spec], V2), V2)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("m", "n", "target", "shape"),
     [
@@ -140,6 +142,7 @@ def test_blocks_of_grouped_words_are_wide(operand: Type, acc: Type) -> None:
     assert micro_shape(128, 128, select_arithmetic(i16, i32, V3), V3) == Shape(6, 2, 8)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("type", "target", "stored"),
     [
@@ -179,6 +182,7 @@ def test_plain_operands_need_no_workspace() -> None:
     assert dot_workspace_bytes(make_spec((64, 64, 64), f32, f32, a_transposed=True), ZEN4) == 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("extents", [(32, 64, 64), (32, 32, 64), (64, 128, 64)])
 def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int]) -> None:
     _, n, k = extents

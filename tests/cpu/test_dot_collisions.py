@@ -70,6 +70,7 @@ def test_products_of_rows_at_any_distance(bytes: int, extents: tuple[int, int, i
         check(*compile_dots([each], TARGET), each, TARGET, a_stride=bytes * 8 // type.bits)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("more", [{"a_step": A_STRIDE}, {"a_stride": 1024}, {"a_transposed": False}])
 def test_other_left_matrices_are_read_where_they_lie(more: dict[str, Any]) -> None:
     """Columns that lie apart, distances known before, rows that go along k."""

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
 from dot_native import compare, expected, make_spec, random_tile
 from loop_native import module_of
 
+from code_counts import summary
 from long_runs import LONG
 from tilewright.backends.cpu.dot import DotSpec, dot_workspace_bytes, lower_dot, operand_element_type
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME
@@ -143,3 +145,28 @@ def test_texts(golden: Callable[[str, str], None]) -> None:
         ("neoverse-v2", replace(make_spec((2, 4, 4), bf16, f32), b_stride=AT_RUN_TIME)),
     ]
     golden("\n".join(print_op(loops_of(spec, host_target(cpu))) for cpu, spec in cases), "cpu/dot_loops.ttir")
+
+
+FORMS: dict[str, Callable[[DotSpec], DotSpec]] = {
+    "plain": lambda spec: spec,
+    "turned": lambda spec: replace(spec, a_transposed=True, b_transposed=True, a_stride=spec.m, b_stride=spec.k),
+    "in place": lambda spec: replace(spec, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME),
+    "ending early": lambda spec: replace(
+        spec, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME, depth=AT_RUN_TIME, rows=AT_RUN_TIME, columns=AT_RUN_TIME
+    ),
+    "of zeros": lambda spec: replace(spec, zero_init=True),
+}
+SHAPES = ((64, 64, 32), (16, 32, 64), (1, 64, 64), (4, 16, 256), (128, 8, 16))
+
+
+def test_counts(golden: Callable[[str, str], None]) -> None:
+    """How much code products become: each type on each machine, in some of the forms, with the text as a number."""
+    lines = []
+    for number, (types, cpu) in enumerate(product(TYPES, TARGETS)):
+        element, acc = TYPES[types]
+        target, shape = host_target(cpu), SHAPES[number % len(SHAPES)]
+        stored = operand_element_type(element, target)
+        for form in list(FORMS)[number % 3 :: 3]:
+            loops = loops_of(FORMS[form](make_spec(shape, stored, acc)), target)
+            lines.append(f"{types} {cpu} {shape} {form}: {summary(loops)}; {crc32(print_op(loops).encode()):08x}\n")
+    golden("".join(lines), "cpu/counts/dots.txt")

@@ -13,6 +13,8 @@ from tilewright.backends.cpu.dot import DotSpec, arithmetic, dot_workspace_bytes
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.ir.types import Type, bf16, f32, i8, i32
 
+pytestmark = pytest.mark.quick
+
 TYPES = {"bf16": (bf16, f32, "bf16"), "i8": (i8, i32, "i8mm")}
 EXTENTS = [(2, 4, 8), (2, 64, 16), (8, 8, 64), (16, 16, 8), (32, 64, 16), (64, 64, 32), (128, 16, 128), (4, 128, 8)]
 ORDERS = [(False, False), (True, False), (False, True), (True, True)]

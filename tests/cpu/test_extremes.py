@@ -181,3 +181,23 @@ def test_steps_of_a_reduction_leave_zeros_open() -> None:
     (found,) = Combine(next(op for op in module.walk() if isinstance(op, Reduce))).apply(b, number, number)
     assert found.op is not None
     assert found.op.attributes["fastmath"].name == "nsz"
+
+
+@tw.jit
+def folded(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    value = tl.load(x + i, mask=i < n, other=0)
+    tl.store(out, tl.max(value, 0))
+    tl.store(out + 1, tl.min(value, 0))
+    tl.store(out + 2, tl.xor_sum(value, 0))
+    tl.store(out + 3, tl.sum(value, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
+def test_folds_of_equal_numbers_begin_with_what_changes_none(dtype: Any) -> None:
+    for number in (0, 1, np.iinfo(dtype).max):
+        x, out = np.full(40, number, dtype), np.full(4, 7, dtype)
+        folded[(1,)](x, out, 40, B=64)
+        row = np.concatenate([x, np.zeros(24, dtype)])
+        wanted = [row.max(), row.min(), np.bitwise_xor.reduce(row), row.sum(dtype=dtype)]
+        assert out.tolist() == [int(each) for each in wanted]

@@ -130,6 +130,7 @@ def branching_row(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
     tl.store(out_ptr + i, x - tl.sum(x, 0) + tl.sum(ends, 0))
 
 
+@pytest.mark.spared
 def test_a_row_chosen_in_many_ways():
     """Neither the way to the next program's row nor the one to the row's end is followed twice, or without end."""
     size = 1024

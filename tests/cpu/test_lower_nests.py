@@ -86,6 +86,7 @@ def test_the_loops_of_a_kernel_are_text_that_computes_the_same(kernel: Any, grid
     assert (interpreted[0] == native[0]).all()
 
 
+@pytest.mark.spared
 def test_a_product_is_one_op_before_it_is_loops() -> None:
     """Every pass from ttcir on keeps what the kernel computes, accumulating in a loop over k."""
     x, y = arrays()

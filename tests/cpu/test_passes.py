@@ -14,6 +14,7 @@ import pytest
 from changed_costs import change_costs
 from pass_kernels import CALLS, ttir_of
 
+from code_counts import code_of
 from loop_passes import TARGETS, Arrays, Trial, check_all_passes, check_every_pass, rounded_difference
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
@@ -1148,9 +1149,17 @@ def test_every_loop_pass_keeps_what_a_kernel_computes(name: str, number: int) ->
         run_passes(module, cpu_passes(target))
         text, trial = print_op(module), Trial(launch, rounded_difference)
         if target is some:
-            assert check_every_pass(text, target, trial)
+            assert check_every_pass(text, target, trial)[0]
         else:
             check_all_passes(text, target, trial)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", INPUTS)
+def test_code(name: str, golden: Golden) -> None:
+    """How much code each kernel becomes on one of the processors."""
+    target = TARGETS[list(INPUTS).index(name) % len(TARGETS)]
+    golden(f"{target.cpu}: {code_of(module_of(INPUTS[name]), target)}\n", f"cpu/counts/passes/{name}.txt")
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "flash_attention"])

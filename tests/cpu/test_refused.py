@@ -46,7 +46,27 @@ RECURSIVE_KERNEL = """module {
 """
 
 
-@pytest.mark.parametrize("text", [RECURSION, RECURSIVE_KERNEL], ids=["function", "kernel"])
+RECURSION_OF_TWO = """module {
+  tt.func public @kernel(%n: i32) {
+    tt.call @there(%n) : (i32) -> ()
+    tt.return
+  }
+  tt.func private @there(%n: i32) attributes {noinline = true} {
+    tt.call @back(%n) : (i32) -> () loc("kernel.py":3:5)
+    tt.return
+  }
+  tt.func private @back(%n: i32) attributes {noinline = true} {
+    tt.call @there(%n) : (i32) -> () loc("kernel.py":3:5)
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "text", [RECURSION, RECURSIVE_KERNEL, RECURSION_OF_TWO], ids=["function", "kernel", "two functions"]
+)
 def test_refused_by_name(text: str) -> None:
     with pytest.raises(tw.Unsupported, match="calling a function that calls itself") as caught:
         lower_to_loops(parse_module(text), host_target())

@@ -80,6 +80,7 @@ def test_truth_values_are_one_bit_integers(name: str) -> None:
             assert bool(got) == bool(want & 1), (a, b)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
 def test_integer_comparison(predicate: str) -> None:
     a, b = (x.ravel() for x in np.meshgrid(EVERY_I8, EVERY_I8))
@@ -120,6 +121,7 @@ def test_minimum_rules() -> None:
     assert not np.signbit(ARITHMETIC_SEMANTICS["arith.maximumf"](None, minus, plus))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("type", [bf16, FLOATS["f8E5M2"], FLOATS["f8E4M3FN"]])
 def test_double_to_narrow_rounds_once(type: Type) -> None:
     """A double just above the middle of two bfloat16 must not fall onto the middle in single precision."""

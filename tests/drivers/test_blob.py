@@ -119,6 +119,7 @@ def test_out_of_reach_branches_are_refused() -> None:
         apply("aarch64", 283, image=bytearray(8), place=0, target=1 << 28)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -324,6 +324,7 @@ def test_exceptions_while_capsules_are_made(error: type[BaseException]) -> None:
     assert second.taken == second.deleted
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrap", [lambda x: Producer(x, flags=1), lambda x: Producer(x, Unversioned), Stated])
 def test_memory_that_must_not_be_written(wrap: Any) -> None:
     """Whether that in a capsule which does not tell may be, NumPy says, and versions differ."""

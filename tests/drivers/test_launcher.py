@@ -94,6 +94,7 @@ def test_calls_that_do_not_fit_are_left_to_python() -> None:
     assert kernel[(1,)](1, n=2)[:2] == ((1,), {"n": 2})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "value",
     [[1], object(), 2**64, -(2**63) - 1, "text", b"", np.ma.zeros(3)],
@@ -157,6 +158,7 @@ GRIDS: list[tuple[Any, int]] = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("grid", "programs"), GRIDS)
 def test_grids(grid: Any, programs: int) -> None:
     kernel = Jit(COUNT, "counts work n", {"counts": "*i64", "work": "i64", "n": "i32"}, scratch=64)
@@ -171,6 +173,7 @@ def test_grids(grid: Any, programs: int) -> None:
     assert counts.tolist() == [1] * programs + [0] * (16 - programs)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), (2**31,), (1.5,), ("3",), "x", None, 3, (2**31 - 1,) * 3])
 def test_grids_that_are_not_understood_come_to_python_as_they_are(grid: Any) -> None:
     grids: list[Any] = []
@@ -218,6 +221,7 @@ def test_slots_are_filled_as_the_machine_code_expects() -> None:
     assert out[5] == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("value", "kind"), [(-5, "i32"), (2**40 + 1, "i64"), (2**63 + 3, "u64"), (-(2**63), "i64")])
 def test_integers_of_every_width(value: int, kind: str) -> None:
     kernel = Jit(COPY_SLOTS, "o a b c d", {"o": "*i64", "a": kind, "b": "i32", "c": "i32", "d": "i32"})

@@ -85,6 +85,7 @@ def test_a_debug_build_is_refused_before_any_object_is_read(tmp_path: Path) -> N
     assert warned.count("debug build") == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("reader", "expected"),
     [

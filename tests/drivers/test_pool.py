@@ -63,6 +63,7 @@ def counted(programs: int, *, work: int = 20, threads: int = 0) -> np.ndarray[tu
     return counts
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("programs", [1, 2, 3, 4, 5, 31, 32, 33, 100, 1023])
 @pytest.mark.parametrize("threads", [0, 1, 2, 3, 7])
 def test_every_program_runs_once(programs: int, threads: int) -> None:

@@ -24,6 +24,8 @@ from tilewright.runtime.drivers.cpu.native.text import runtime_text
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.support.system import SYSTEM
 
+pytestmark = pytest.mark.quick
+
 SCRIPT = """
 import sys, time
 from tilewright.runtime.drivers.cpu.launcher import is_native

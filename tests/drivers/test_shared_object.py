@@ -67,6 +67,7 @@ def test_another_process_calls_its_functions(tmp_path: Path) -> None:
     assert done.stdout.split() == ["30", "41", "9", "False"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("names", [(), ("third",), ("third", "entry")])
 def test_only_the_named_symbols_are_found(tmp_path: Path, names: tuple[str, ...]) -> None:
     library = ctypes.CDLL(str(written(tmp_path, names)))

@@ -59,6 +59,7 @@ def test_the_side_of_vectorized_functions_links(machine: str) -> None:
     assert blob.symbols.keys() >= {"call_vectorized", "rows", "allocate", "release", "resize"}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("machine", SYSTEMS)
 def test_native_code_calls_only_what_its_system_lists(machine: str) -> None:
     """Fields of the TABLE that another system fills would be null."""
@@ -73,6 +74,7 @@ def test_native_code_calls_only_what_its_system_lists(machine: str) -> None:
     assert asked - known - {*vectorizing_structs.SYSTEM_FUNCTIONS[system]} == set()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("machine", SYSTEMS)
 def test_large_frames_are_probed_on_windows_alone(machine: str) -> None:
     text = emit_assembly(LARGE_FRAME, target(machine))

@@ -79,6 +79,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("left", "right"), SAME, ids=str)
 def test_these_share_a_specialisation(left: Any, right: Any) -> None:
     assert slow_calls(left, right) == 1
@@ -104,6 +105,7 @@ def test_constant_tuples_are_compared_by_value() -> None:
     assert slow_calls(many, (many, many), is_constant=True) == 2
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("value", [([3],), (1, (2, object())), Reversed((1, 2)), tuple(range(65))])
 def test_what_only_python_can_read_goes_there_each_time(value: Any) -> None:
     assert slow_calls(value) == 2

@@ -255,12 +255,13 @@ def all_cases() -> list[object]:
     found = []
     for source in TYPES:
         for way in WAYS:
-            quick = way == "native" and source in ("fp32", "fp8e5")
+            quick = way == "eager" or (way == "native" and source in ("fp32", "fp8e5"))
             found.append(pytest.param(source, way, quick or way != "native", marks=[] if quick else pytest.mark.slow))
         found.append(pytest.param(source, "ttir", False, marks=LONG))
     return found
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("source", "way", "thin"), all_cases())
 def test_casts(source: str, way: str, thin: bool) -> None:
     run_and_compare(source, targets_of(source), "rn", way, thin=thin)

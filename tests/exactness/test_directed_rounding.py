@@ -120,9 +120,10 @@ CASES = [(operation, type, way) for operation in ARITY for type in TYPES for way
 QUICK = {("add", "fp64", "native"), ("fma", "fp32", "native")}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("operation", "type", "way"),
-    [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
+    [case if case in QUICK or case[2] == "eager" else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
 )
 def test_arithmetic_rounds_as_asked(operation: str, type: str, way: str) -> None:
     form = FORMATS[type]

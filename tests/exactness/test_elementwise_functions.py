@@ -124,9 +124,11 @@ def check(name: str, kind: str, x: np.ndarray, got: np.ndarray, way: str) -> Non
 
 def cases(kinds: Any, quick: Any) -> list[Any]:
     every = [(kind, way) for kind in kinds for way in WAYS]
-    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in every]
+    slow = pytest.mark.slow
+    return [case if case in quick or case[1] == "eager" else pytest.param(*case, marks=slow) for case in every]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kind", "way"), cases(TYPES, [("bf16", "native")]))
 def test_functions(kind: str, way: str) -> None:
     names = [name for name in FUNCTIONS if name != "sqrt_rn" or kind != "fp64"]
@@ -138,6 +140,7 @@ def test_functions(kind: str, way: str) -> None:
         check(name, kind, x, got, way)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("mode", ["NONE", "ALL"])
 @pytest.mark.parametrize(("kind", "way"), cases(TYPES, [("fp16", "native")]))
 def test_extremes(kind: str, way: str, mode: str) -> None:
@@ -193,6 +196,7 @@ def codes_near(kind: str) -> list[np.ndarray]:
 ROUNDED_ONCE = {"fma": ("fma", tl.fma, 3), "div_rn": ("div", tl.div_rn, 2), "fdiv": ("div", tl.fdiv, 2)}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ROUNDED_ONCE)
 @pytest.mark.parametrize(("kind", "way"), cases(TYPES, [("fp16", "native")]))
 def test_what_is_rounded_once(kind: str, way: str, name: str) -> None:
@@ -211,6 +215,7 @@ def test_what_is_rounded_once(kind: str, way: str, name: str) -> None:
         assert got == right or (is_nan and right == form.nan), (name, *map(float, values), hex(got), hex(right))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kind", "way"), cases(INTEGERS, [("uint64", "native")]))
 def test_high_products(kind: str, way: str) -> None:
     """The operands count as unsigned, whatever their type."""

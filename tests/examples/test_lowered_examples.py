@@ -69,5 +69,5 @@ def test_every_loop_pass_keeps_what_an_example_computes(name: str, monkeypatch: 
     launches = launches_of(name, monkeypatch)
     assert launches
     for text, arguments, grid in launches:
-        seen = check_every_pass(text, host_target(), Trial(partial(run, arguments, grid), rounded_difference))
+        seen, _ = check_every_pass(text, host_target(), Trial(partial(run, arguments, grid), rounded_difference))
         assert "lower_nests" in seen

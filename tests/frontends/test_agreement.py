@@ -84,7 +84,7 @@ def check(text: str, x: int, y: int, *, is_static: bool) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 99), st.integers(0, 99), st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_programs_of_hypothesis(random: Random, x: int, y: int, is_static: bool) -> None:
     check(Program(random, is_static=is_static).text(), x, y, is_static=is_static)
 

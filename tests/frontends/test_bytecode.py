@@ -26,6 +26,8 @@ from tilewright.ir.verifier import verify
 from tilewright.support.diagnostics import CompilationError
 from tilewright.transforms.pipeline import optimize_ttir
 
+pytestmark = pytest.mark.quick
+
 I32, P32 = run_time("i32"), run_time("*i32")
 
 

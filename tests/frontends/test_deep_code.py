@@ -49,6 +49,7 @@ def test_more_than_python_parses_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert "written.py:1:1" in str(refused.value)
 
 
+@pytest.mark.spared
 def test_a_sum_of_many_terms_is_computed(tmp_path: Path) -> None:
     sum_of_many = tw.vectorize(written(tmp_path, f"return {' + '.join(['x', *(['n'] * 1500)])} - o"))
     assert sum_of_many(2, 3, 1) == 4501

@@ -73,6 +73,7 @@ def values_of(module: Op) -> Iterator[Any]:
                 yield from block.args
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kernel", "values"), KERNELS, ids=lambda value: getattr(value, "__name__", ""))
 def test_kernels_trace_alike_or_say_why_not(kernel: Any, values: dict[str, Any]) -> None:
     if kernel.__name__ in BRANCHES_AT_RUN_TIME | DIFFERENT:
@@ -103,6 +104,7 @@ def test_control_flow_as_functions_reads_alike() -> None:
     assert len(texts) == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [0, 2, 9])
 def test_control_flow_as_functions(kind: str, n: int) -> None:

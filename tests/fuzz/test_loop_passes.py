@@ -8,6 +8,7 @@ kernels of the tests of passes are in `tests/cpu/test_passes.py`, the examples i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ import pytest
 from statements import program
 from ways_to_run import Arguments, Ways, first_difference, front_end
 
+from code_counts import instructions, summary
 from long_runs import first_of
 from loop_passes import TARGETS, Arrays, Trial, check_all_passes, check_every_pass
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
@@ -46,22 +48,23 @@ def drawn(seed: int, folder: Path) -> tuple[str, Trial]:
     return print_op(module), Trial(run, first_difference)
 
 
-def check(seed: int, folder: Path) -> None:
+def check(seed: int, folder: Path) -> str:
+    """How much code the kernel of a seed becomes, which computes what it did before the passes."""
     text, trial = drawn(seed, folder)
     target = TARGETS[seed % len(TARGETS)]
     if seed % STEPWISE == STEPWISE // 2:
-        check_every_pass(text, target, trial)
+        _, module = check_every_pass(text, target, trial)
     else:
-        check_all_passes(text, target, trial)
+        module = check_all_passes(text, target, trial)
+    return f"{seed} {target.cpu}: {summary(module)}; {instructions(module, target)}\n"
 
 
-def test_loop_passes_on_some_kernels(tmp_path: Path) -> None:
+def test_loop_passes_on_some_kernels(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     """The kernel of seed 13 has buffers of different sizes at one place, one after the other.
 
     That of seed 177 has a quotient of which no number in front of the loop tells that it is one.
     """
-    for seed in (*range(13, 13 + FAST), 177):
-        check(seed, tmp_path)
+    golden("".join(check(seed, tmp_path) for seed in (*range(13, 13 + FAST), 177)), "fuzz/code_of_kernels.txt")
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from tilewright.gluon import language as gl
 from tilewright.language.gluon.nvidia import blackwell
 from tilewright.language.gluon.nvidia.hopper import CachePolicy, FractionalEvictionPolicy, mbarrier, tma
 
+pytestmark = pytest.mark.quick
+
 SOME = FractionalEvictionPolicy("evict_last", 0.5)
 
 

@@ -22,6 +22,7 @@ def told_to_all(x, LAYOUT: gl.constexpr, BARRIER: gl.constexpr):
     mbarrier.wait(bar, 0)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("steps", [[[0]], [[0], [0]], [[0], [1]], [[1], [0]]])
 def test_copies_do_not_tell_barriers_of_other_groups_of_ctas(steps: list[list[int]]) -> None:
     """No product of this program is one of pairs."""

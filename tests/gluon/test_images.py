@@ -225,6 +225,7 @@ def test_copies_of_the_other_kind() -> None:
             as_images[(1,)](of_tiles)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -94,6 +94,7 @@ def test_address_of_a_buffer() -> None:
     assert np.array_equal(out, 10 * x[::-1])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "kinds", "is_open", "problem"),
     [

@@ -105,6 +105,7 @@ def numbers_alone(x, y, out, EACH: gl.constexpr, N: gl.constexpr, DTYPE: gl.cons
 HALF, SINGLE = np.float16, np.float32
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("kernel", "target", "kinds", "each", "dtype", "problem"),
     [

@@ -120,6 +120,7 @@ def scaled_product(a, b, c, of_rows, of_columns, N: gl.constexpr, K: gl.constexp
     gl.store(c + gl.arange(0, M)[:, None] * N + gl.arange(0, N)[None, :], tile)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("columns", [64, 128])
 def test_each_cta_of_a_pair_has_the_scales_of_its_rows(columns: int) -> None:
     a = RANDOM.integers(-3, 4, (256, 128)).astype(ml_dtypes.float8_e5m2)

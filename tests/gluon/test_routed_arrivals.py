@@ -47,6 +47,7 @@ def test_each_barrier_is_told_once() -> None:
     assert caught.value.kind == "deadlock"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "layout", "shape", "problem"),
     [

@@ -14,6 +14,8 @@ from simulator import Simulated
 
 from tilewright import SimulationError
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.lines])
 def test_the_simulator_reports_it(name: str) -> None:

@@ -111,6 +111,7 @@ def test_what_is_asked_of_which_architecture() -> None:
     assert names >= WHOLE
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "exact"),
     [
@@ -159,6 +160,7 @@ def as_bytes(values: Any, dtype: Any) -> Any:
     return np.array(values, dtype).view(np.uint8)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("element", "dtype"),
     [

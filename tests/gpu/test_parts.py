@@ -233,6 +233,7 @@ def test_persistent_kernels_fill_the_device() -> None:
     assert case._replace(persistent=False).grid_on({"multiprocessors": 132}) == (7,)
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("small_sizes")
 @pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
 def test_every_argument_is_given(shape: Any) -> None:
@@ -307,6 +308,7 @@ def test_no_gpu(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         Device()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("capability", "best"), [(80, 80), (86, 80), (89, 80), (75, None), (90, 90), (91, None), (100, None)]
 )

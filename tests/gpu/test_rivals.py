@@ -22,6 +22,8 @@ from timed import TIMED
 
 import tilewright as tw
 
+pytestmark = pytest.mark.quick
+
 SMALL = {"elements": 2048, "softmax rows": 3, "side": 256, "heads": 2, "rows": 128, "normalized rows": 3}
 
 

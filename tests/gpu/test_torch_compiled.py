@@ -26,6 +26,7 @@ def test_each_function_has_a_row(on_cpu: Any) -> None:
     assert {*functions(on_cpu), TRAINED, AS_GRAPH} == set(NAMES)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["softmax", "product, tuned", TRAINED, AS_GRAPH])
 def test_the_same_results_are_good_and_others_are_not(name: str, on_cpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check(on_cpu, name)

@@ -72,6 +72,7 @@ def test_functions_without_a_meaning_are_refused_by_name(symbol: str) -> None:
         machine.execute(op, [np.float32(1)])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("type", [i32, f32, TensorType((4,), i32), TensorType((2, 4), f32)], ids=str)
 def test_poison_is_some_value_of_its_type(type: Type) -> None:
     machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})

@@ -38,6 +38,7 @@ def test_equal_constants_are_one_value() -> None:
     assert builder.constant(math.nan, f32) is builder.constant(math.nan, f32)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("value", "type", "held"),
     [

@@ -208,6 +208,7 @@ TYPES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("type", TYPES)
 def test_types_that_cannot_be(type: str) -> None:
     with pytest.raises(ParseError, match=TYPES[type]):

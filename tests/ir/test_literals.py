@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tilewright.ir.literals import canonical, float_bits, float_from_bits, number_text, read_number
 from tilewright.ir.types import FLOATS, FloatType, IntType, bf16, f16, f32, f64, i1, i8, i32, index
 
+pytestmark = pytest.mark.quick
+
 SPELLINGS = [
     (1.0, f32, "1.000000e+00"),
     (-0.0, f32, "-0.000000e+00"),

@@ -12,6 +12,8 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 
+pytestmark = pytest.mark.quick
+
 BAR = "!ttg.memdesc<1xi64, #bar, #smem, mutable>"
 TILE = "!ttg.memdesc<64x64xf16, #shared, #smem, mutable>"
 KEPT = "!ttg.memdesc<64x64xf16, #shared, #smem>"

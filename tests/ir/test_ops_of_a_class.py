@@ -20,6 +20,7 @@ from tilewright.ir.types import i32
 MODULE = parse_module((Path(__file__).parent / "every_op.ttir").read_text())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", [Op, Module, ControlFlow, For, (If, For), (For, Load), (Load, Store)], ids=str)
 def test_order_is_that_of_a_walk(kind: type[Op] | tuple[type[Op], ...]) -> None:
     found = MODULE.ops_of(kind)

@@ -84,6 +84,7 @@ def test_place() -> None:
     assert error.source.strip() == LINES["operand_type"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -110,6 +110,7 @@ def test_text_without_locations_is_stable(path: Path) -> None:
     assert print_op(parse_module(once)) == once
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", SAMPLES.values(), ids=SAMPLES)
 def test_every_op_prints_as_it_was(text: str) -> None:
     module = parse_module(text)

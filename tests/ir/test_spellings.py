@@ -12,6 +12,8 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 
+pytestmark = pytest.mark.quick
+
 HEADER = "%a: i32, %c: i1, %p: !tt.ptr<f32>, %n: i64, %t: tensor<8xi8>"
 SAMPLES = {
     "predicate": ('%x = arith.cmpi "slt", %a, %a : i32', "%x = arith.cmpi slt, %a, %a : i32"),

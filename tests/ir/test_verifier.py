@@ -90,6 +90,7 @@ def test_message(name: str, golden) -> None:
     golden(f"{caught.value}\n", f"verification_errors/{name}.err")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrong", [(i32, i32), (f32, i32), (i1, f32)])
 def test_arguments_are_those_of_the_functions_type(wrong: tuple[Type, ...]) -> None:
     module = parse_module("tt.func @f(%a: i32, %x: f32) {\n  tt.return\n}")
@@ -206,6 +207,14 @@ def test_error_tells_op_types_and_place() -> None:
         verify(module)
     assert caught.value.op is op
     assert str(caught.value) == "arith.addf: needs 2 operands, has 0\n  in: arith.addf() -> ()\n  at: kernel.py:3:5"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("shapes", [("4", "4", "8"), ("4x8", "4x8", "8x8"), ("2x4x8", "6x4x8", "8x4x8")])
+def test_tiles_are_put_together_along_the_first_axis(shapes: tuple[str, ...]) -> None:
+    a, b, both = (f"tensor<{shape}xf32>" for shape in shapes)
+    text = f'tt.func @f(%a: {a}, %b: {b}) {{\n  %0 = "tt.cat"(%a, %b) : ({a}, {b}) -> {both}\n  tt.return\n}}'
+    verify(parse_module(text))
 
 
 def test_symbols_are_unique() -> None:

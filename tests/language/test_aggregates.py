@@ -99,6 +99,7 @@ def derived() -> None:
         x: tl.constexpr
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [

@@ -120,6 +120,7 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
     np.testing.assert_array_equal(computed("cvt.rna.tf32.f32 $0, $1;", "=r,f,f", x, x), wanted)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name",
     ["rzi.s32.f32", "rni.ftz.u8.f32", "rpi.sat.s16.f16", "rmi.s64.f64", "ftz.sat.rzi.u32.bf16", "sat.u8.s32", "s8.s16"],
@@ -304,6 +305,7 @@ def test_a_scalar_is_the_first_of_its_pack(pack: int) -> None:
     assert out[0] == 0xFC
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("pack", [0, 3, 2 * N])
 def test_packs_divide_tiles(pack: int) -> None:
     x = np.zeros(N, np.uint8)

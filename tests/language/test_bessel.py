@@ -110,6 +110,25 @@ def test_special_numbers(name: str, order: int | None, expected: list[float | No
             assert value == pytest.approx(wanted, rel=1e-11, nan_ok=True)
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("name", "order"), [*ORDERS.items(), *MODIFIED.items(), ("jn", 2), ("jn", 20), ("jn", -3), ("yn", 7), ("yn", -3)]
+)
+def test_functions_in_python(name: str, order: int) -> None:
+    """All of them at few places: machine code takes seconds to compile."""
+    x = numbers(0.0)[::8].copy()
+    out, function = np.empty_like(x), getattr(libdevice, name)
+    if name[1] == "n":
+        tw.jit(of_order.fn, interpret=True)[(1,)](x, out, FUNCTION=function, ORDER=order, SIZE=x.size)
+    else:
+        tw.jit(of_one.fn, interpret=True)[(1,)](x, out, FUNCTION=function, SIZE=x.size)
+    expected = reference(name, x, order)
+    size = np.abs(expected)
+    if name not in MODIFIED:
+        size = np.maximum(size, np.minimum(1, np.sqrt(2 / (np.pi * x))))
+    assert np.max(np.abs(out - expected) / size) < 3e-15
+
+
 @pytest.mark.slow
 def test_interpreted_and_compiled_agree() -> None:
     x = numbers()

@@ -116,6 +116,7 @@ def test_options_of_launches_that_are_gone_change_nothing(parsed: Callable[[Any]
         parsed({"reg_consumer": 240})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("old", "now"),
     [

@@ -14,6 +14,7 @@ from tracing import body_text
 import tilewright.language as tl
 from tilewright.gluon import language as gl
 from tilewright.language.gluon.nvidia.hopper import tma
+from tilewright.support.diagnostics import SemanticError
 
 
 def tile(element: Any, *shape: int) -> Any:
@@ -147,6 +148,34 @@ def test_emitted_ops(group: str, golden: Callable[[str, str], None]) -> None:
         header = ", ".join(f"{name}: {kind.ir}" for name, kind in zip(names, types, strict=True))
         pieces.append(f"// {expression}    ({header})\n{body_text(function, types, debug=True)}")
     golden("\n".join(pieces), f"language/{group}.ttir")
+
+
+SCALED = {
+    "bytes": "tl.dot_scaled(l, s, 'e5m2', r, t, 'e4m3')",
+    "half_bytes": "tl.dot_scaled(h, s, 'e2m1', g, t, 'e2m1')",
+    "half_bytes_left": "tl.dot_scaled(h, s, 'e2m1', r, t, 'e5m2')",
+    "half_bytes_right": "tl.dot_scaled(l, s, 'e5m2', g, None, 'e2m1')",
+    "half_bytes_along_rows": "tl.dot_scaled(o, None, 'e2m1', r, t, 'e5m2', lhs_k_pack=False)",
+    "half_bytes_along_columns": "tl.dot_scaled(l, s, 'e5m2', c, t, 'e2m1', rhs_k_pack=False)",
+    "floats": "tl.dot_scaled(f, None, 'bf16', g, t, 'e2m1')",
+    "other_depths": "tl.dot_scaled(h, s, 'e2m1', c, t, 'e5m2')",
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", SCALED)
+def test_products_with_scales_are_one_operation_of_gpus(name: str, golden: Callable[[str, str], None]) -> None:
+    """Elements of 4 bits are two in a byte, along what is summed or along the other axis."""
+    u, kinds = tl.uint8, {"f": tile(tl.bfloat16, 64, 64), "s": tile(tl.uint8, 64, 2), "t": tile(tl.uint8, 32, 2)}
+    kinds |= {"l": tile(u, 64, 64), "r": tile(u, 64, 32), "h": tile(u, 64, 32), "g": tile(u, 32, 32)}
+    kinds |= {"o": tile(u, 32, 64), "c": tile(u, 64, 16)}
+    names = [each for each in kinds if each in words(SCALED[name])]
+    function = eval(f"lambda {', '.join(names)}: {SCALED[name]}", {"tl": tl})
+    try:
+        text = body_text(function, [kinds[each] for each in names], capability=100)
+    except SemanticError as error:
+        text = f"{error}\n"
+    golden(f"// {SCALED[name]}\n{text}", f"language/scaled/{name}.ttir")
 
 
 @pytest.mark.parametrize("padding", ["zero", "nan"])

@@ -129,6 +129,7 @@ def wrongly_scaled_kernel(out: Any, ROWS: tl.constexpr, GROUPS: tl.constexpr) ->
     tl.store(out + i[:, None] * 32 + i[None, :], product)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("rows", "groups", "message"),
     [

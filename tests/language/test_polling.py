@@ -69,6 +69,7 @@ def test_the_text_means_the_same(stage: str) -> None:
     np.testing.assert_array_equal(out, found == 3)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("timeout", [-1, 0.5, (1, 2)])
 def test_times_are_whole_and_not_negative(timeout: Any) -> None:
     @tw.jit

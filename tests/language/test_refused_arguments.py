@@ -13,6 +13,8 @@ import tilewright.language as tl
 from tilewright.language.extra import libdevice
 from tilewright.support.diagnostics import SemanticError
 
+pytestmark = pytest.mark.quick
+
 SHORT = {
     "BLOCK": "tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (0,))",
     "ROWS": "tl.make_tensor_descriptor(x, (n, n), (n, 1), (1, 16))",

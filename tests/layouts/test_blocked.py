@@ -18,6 +18,7 @@ from tilewright.layouts.encodings import Blocked
 from tilewright.layouts.walk import shape_of_block
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("shape", "workers", "expected"),
     [

@@ -200,6 +200,7 @@ def test_text_is_printed_as_it_was_read(text: str) -> None:
     assert encoding(text).text == text
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("old", OLD)
 def test_other_spellings_give_the_same_object(old: str) -> None:
     assert encoding(old).text == OLD[old]

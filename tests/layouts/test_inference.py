@@ -56,6 +56,7 @@ def test_transposed_and_back(text: str) -> None:
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -64,6 +64,7 @@ WRONG = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_printed(case: str, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     assert main(["layout", *CASES[case]]) == 0

@@ -50,6 +50,7 @@ def test_inverse_leads_back() -> None:
         assert dict(zip(back.out_names, back.apply(**place), strict=True)) == index
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(20))
 def test_a_conversion_finds_every_element_in_the_other_layout(seed: int) -> None:
     random = Random(seed)

@@ -31,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from layout_oracle import asked
 from random_layouts import Shape, as_triton_call, random_layout
 
+pytestmark = pytest.mark.quick
+
 BLOCKED = "#ttg.blocked<{{sizePerThread = [{}], threadsPerWarp = [{}], warpsPerCTA = [{}], order = [{}]}}>"
 ROWS = BLOCKED.format("1, 8", "8, 4", "4, 1", "1, 0")
 COLUMNS = BLOCKED.format("8, 1", "4, 8", "1, 4", "0, 1")

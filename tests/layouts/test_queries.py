@@ -67,6 +67,7 @@ def made(text: str) -> Any:
     return encoding(text)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "order"),
     [

@@ -16,6 +16,8 @@ from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, HostCpu, Regis
 from tilewright.backends.llvm.machine import _tuning
 from tilewright.support.system import linux
 
+pytestmark = pytest.mark.quick
+
 NONE = Registers(0, 0, 0, 0)
 INTEL, AMD = Registers(7, 0x756E6547, 0x6C65746E, 0x49656E69), Registers(7, 0x68747541, 0x444D4163, 0x69746E65)
 EXTENDED = {(0x80000000, 0): Registers(0x80000008, 0, 0, 0), (0x80000001, 0): Registers(0, 0, 1 << 5, 0)}

@@ -1,5 +1,7 @@
 """How many instructions each op of each type becomes on processors of three kinds, before LLVM optimises them.
 
+The number behind them stands for the whole text: constants of approximations, and what operands are.
+
 That results are right is the business of `test_llvm_elementwise.py` and `test_llvm_math.py`.
 """
 
@@ -9,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
+from zlib import crc32
 
 import pytest
 from llvm_ops import FP8, INTEGERS, WIDE, make_op, module_for
@@ -29,14 +32,19 @@ TYPE = re.compile(r"<?\d* ?x? ?\b(i\d+|half|bfloat|float|double)\b>?")
 
 
 def counts(text: str) -> str:
-    """Instructions with the type that they work on; calls by what they call."""
+    """Instructions with the type that they work on; calls by what they call; and the text as a number."""
     found: Counter[str] = Counter()
     for match in INSTRUCTION.finditer(text):
         name, called = match.groups()
         type = TYPE.search(match[0])
         found[called or f"{name} {type[1] if type else ''}".strip()] += 1
     found.subtract({"add i64": 1, "icmp i64": 1})  # of the loop
-    return ", ".join(f"{name} {count}" for name, count in sorted(found.items()) if count)
+    return ", ".join(f"{name} {count}" for name, count in sorted(found.items()) if count) + f"; {crc32(body(text)):08x}"
+
+
+def body(text: str) -> bytes:
+    """The functions, without what is said about the processor."""
+    return "\n".join(re.findall(r"^define.*?^}", text, re.MULTILINE | re.DOTALL)).encode()
 
 
 def on_all(text_on: Callable[[str], str]) -> str:
@@ -88,6 +96,7 @@ OPS: dict[str, list[Op]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("group", OPS)
 def test_ops(group: str, golden: Callable[[str, str], None]) -> None:
     lines = []

@@ -18,6 +18,8 @@ from tilewright.backends.llvm.machine import (
     host_target,
 )
 
+pytestmark = pytest.mark.quick
+
 ADD_SEVEN = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 7\n  ret i32 %y\n}"
 
 

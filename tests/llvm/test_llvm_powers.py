@@ -23,6 +23,7 @@ def powers(x: list[float]) -> np.ndarray:
     return out[: len(x)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("first", range(-149, 128, 50))
 def test_whole_powers_are_exact(first: int) -> None:
     whole = np.arange(first, min(first + 50, 128))

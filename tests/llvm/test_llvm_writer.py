@@ -29,6 +29,7 @@ UNMASKED = (("float", 1), ("double", 1), ("i8", 4), ("half", 2), ("i1", 16))
 NARROW = (("float", 2), ("i8", 8), ("i8", 16), ("half", 8), ("i16", 16))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("cpu", MASKED)
 def test_masks_are_the_processors_where_it_has_them(cpu):
     """AVX2 has masks for words of 32 and 64 bits, AVX-512 from bytes on; for 128 and 64 bits in all, or more."""
@@ -95,6 +96,7 @@ def test_preheader_takes_loops_and_branches(target):
     assert out.tolist() == [126, 126, 0, 0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"])
 @pytest.mark.parametrize("lanes", [1, 4, 16])
 def test_masked_memory_touches_only_its_lanes(target, element, lanes):
@@ -116,6 +118,7 @@ def test_masked_memory_touches_only_its_lanes(target, element, lanes):
     assert (out[lanes * size :][on] == x[on]).all()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 32, 128])
 def test_masks_that_are_known(target, element, lanes):
@@ -169,6 +172,7 @@ def test_concat_and_slice(target):
     assert out.tolist() == [6, 7, 4, 5, 2, 3, 0, 1, 3, 2, 1, 0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("cpu", ["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4"])
 def test_fma_is_never_a_call(cpu):
     w = LlvmWriter(host_target(cpu))

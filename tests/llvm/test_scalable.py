@@ -72,6 +72,7 @@ def repeated(target: Target, element: str) -> str:
     return w.render()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("target", SVE, ids=lambda target: target.tune)
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_16_bytes_are_repeated_by_one_instruction(target: Target, element: str) -> None:
@@ -80,6 +81,7 @@ def test_16_bytes_are_repeated_by_one_instruction(target: Target, element: str) 
     assert len(re.findall(r"\sld1rq\w\s|\smov\sz\d+\.q", text)) == 1, text
 
 
+@pytest.mark.quick
 @pytest.mark.skipif(not HERE, reason="asks an AArch64 processor")
 @pytest.mark.parametrize("target", HERE or [None], ids=str)
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -90,6 +92,7 @@ def test_16_bytes_repeated(target: Target, element: str) -> None:
     assert out.tolist() == list(range(16)) * (len(out) // 16)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_one_instruction(bits: int) -> None:
     lanes = 512 // bits
@@ -101,6 +104,7 @@ def test_one_instruction(bits: int) -> None:
     assert is_one_instruction(quads, bits) == (4 * bits <= 64)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("target", SVE, ids=lambda target: target.tune)
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "float", "double", "half", "bfloat"])
 def test_a_number_in_all_lanes_is_one_instruction(target: Target, element: str) -> None:
@@ -126,6 +130,7 @@ def masks(target: Target, element: str, lanes: int) -> str:
     return w.render()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("target", SVE, ids=lambda target: target.tune)
 @pytest.mark.parametrize(("element", "share"), list(product(ELEMENTS, [1, 2, 4])))
 def test_masks_are_the_processors(target: Target, element: str, share: int) -> None:
@@ -135,6 +140,7 @@ def test_masks_are_the_processors(target: Target, element: str, share: int) -> N
     assert emit_assembly(text, target)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.skipif(not HERE, reason="asks an AArch64 processor")
 def test_every_lane_where_there_is_sve(element: str) -> None:

@@ -3,8 +3,9 @@
     [m.change for m in mutants_of("def f(a):\\n    return a + 1\\n", "f.py")]
         ["a - 1", "a + 2", "return None"]
 
-Left out is what no test can or should notice: annotations, docstrings, decorators, the texts of errors, and assertions,
-which `zip(…, strict=True)` is too. All other text stays where it is, so lines keep their numbers.
+Left out is what no test can or should notice: annotations, docstrings, decorators, the texts of errors, assertions,
+which `zip(…, strict=True)` is too, and the -1 of `reshape`, for which NumPy takes any number below 0. All other text
+stays where it is, so lines keep their numbers.
 
 Source: the operators are those of R. DeMillo, R. Lipton and F. Sayward, Hints on Test Data Selection, 1978.
 """
@@ -140,6 +141,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
         hidden = [node.annotation]
     elif isinstance(node, ast.Call):
         hidden = [keyword for keyword in node.keywords if ast.unparse(keyword) == "strict=True"]
+        if ast.unparse(node.func).endswith("reshape"):
+            hidden += [extent for extent in node.args if ast.unparse(extent) == "-1"]
     return (child for child in ast.iter_child_nodes(node) if child not in hidden)
 
 

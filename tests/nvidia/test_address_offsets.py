@@ -24,6 +24,7 @@ def test_a_distance_becomes_a_part_of_the_address() -> None:
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "body",
     [

@@ -24,6 +24,8 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked
 from tilewright.layouts.linear_layout import LinearLayout
 
+pytestmark = pytest.mark.quick
+
 
 def blocked(shape: tuple[int, ...], *, registers: int = 4, warps: int = 4, seed: int = 0) -> Blocked:
     """A layout of 32 lanes with the bits of everything dealt out at random, of the kind that passes choose."""

@@ -96,6 +96,7 @@ def test_loops_that_write_by_pointers_stay_whole() -> None:
     assert "ttg.warp_specialize(" not in kernel.asm["ttgir"]
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("capability", [90, 100])
 def test_with_less_places_a_copy_under_way_would_lose_its_descriptor(
     capability: int, monkeypatch: pytest.MonkeyPatch

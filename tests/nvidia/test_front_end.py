@@ -16,6 +16,8 @@ from tilewright.ir.printer import print_op
 from tilewright.runtime.compile import ASTSource, compile
 from tilewright.support.diagnostics import CompilationError
 
+pytestmark = pytest.mark.quick
+
 
 @tilewright.jit
 def copy_block(x, y, n, stride: tl.constexpr, WIDTH: tl.constexpr, PADDING: tl.constexpr):

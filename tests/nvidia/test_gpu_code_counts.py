@@ -6,7 +6,6 @@ shows here, where results stay what they are.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,16 +15,14 @@ from networks import attended, normed
 
 import tilewright as tw
 import tilewright.language as tl
+from code_counts import shown
+from gpu_code import instructions
 from tilewright.backends.nvidia.options import parse_options
 from tilewright.backends.nvidia.pipeline import make_llir, make_ttgir, make_ttir
 from tilewright.backends.nvidia.targets import find
 from tilewright.runtime.compile import ASTSource
 
 DEVICES = (75, 80, 90, 100, 120)
-CALLED = re.compile(r" call [^@\n]*@([\w.]+)\(")
-ASSEMBLY = re.compile(r"asm (?:sideeffect )?\"([^\"]*)\"")
-MNEMONIC = re.compile(r"(?:^|[;{}\s])\s*(?:@!?[\w$%]+\s+)?([a-z]\w*(?:[.:]+\w+)+)")
-INSTRUCTION = re.compile(r"^ +(?:%\S+ = )?(?!call|ret|br|label)([a-z]+) ", re.MULTILINE)
 
 
 @tw.jit
@@ -160,25 +157,18 @@ def made(name: str, capability: int) -> Made:
     return Made(ops, chosen, make_llir(module, facts, options, device), facts["shared"])
 
 
-def instructions(text: str) -> Counter[str]:
-    """LLVM's by name, with what is called, and PTX's in assembly, with their modifiers."""
-    found = Counter(INSTRUCTION.findall(text))
-    found.update(CALLED.findall(text))
-    for assembly in ASSEMBLY.findall(text):
-        found.update(MNEMONIC.findall(assembly))
-    return found
+def on_some() -> list[Any]:
+    """Each kernel for each generation: `make check` runs each kernel for one, in turn."""
+    return [
+        pytest.param(name, capability, marks=() if place == number % len(DEVICES) else pytest.mark.slow)
+        for number, name in enumerate(KERNELS)
+        for place, capability in enumerate(DEVICES)
+    ]
 
 
-def shown(counts: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_code(name: str, golden: Callable[[str, str], None]) -> None:
-    lines = []
-    for capability in DEVICES:
-        found = made(name, capability)
-        code = shown(found.ops), *found.layouts, shown(instructions(found.llir))
-        parts = (f"{capability}: {found.shared} bytes", *code)
-        lines.append("\n  ".join(parts) + "\n")
-    golden("".join(lines), f"nvidia/counts/{name}.txt")
+@pytest.mark.quick
+@pytest.mark.parametrize(("name", "capability"), on_some())
+def test_code(name: str, capability: int, golden: Callable[[str, str], None]) -> None:
+    found = made(name, capability)
+    code = shown(found.ops), *found.layouts, shown(instructions(found.llir))
+    golden("\n  ".join((f"{found.shared} bytes", *code)) + "\n", f"nvidia/counts/{capability}/{name}.txt")

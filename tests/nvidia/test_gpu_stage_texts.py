@@ -24,6 +24,8 @@ from tilewright.runtime.kernel import CompiledKernel
 from tilewright.support import knobs
 from tilewright.support.diagnostics import OutOfResources, PTXASError
 
+pytestmark = pytest.mark.quick
+
 HOPPER = GPUTarget("cuda", 90, 32)
 
 

@@ -103,6 +103,7 @@ def test_no_tile_may_take_more_than_64_registers() -> None:
     assert found(module) == ((2,), (88,))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "warps"),
     [

@@ -184,6 +184,7 @@ def test_the_next_tile_is_summed_up_while_the_last_one_is_stored() -> None:
     assert "!ttg.memdesc<2x64x64xf32, #tmem" in text
 
 
+@pytest.mark.spared
 def test_one_place_where_two_do_not_fit() -> None:
     arguments, expected = factors(128, 512, 64)
     kernel = compiled(products, arguments, capability=100, FLAT=False, num_stages=2, BM=128, BN=512, BK=16)
@@ -225,6 +226,7 @@ def unnoticed_mutants(kernel: Any, cases: list[list[Any]]) -> list[str]:
     return unnoticed
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("flat", [False, pytest.param(True, marks=pytest.mark.spared)])
 def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     cases = [factors(128, 128, k)[0] for k in (320, 0)]  # a flat loop without steps has code of its own
@@ -419,6 +421,7 @@ def scaled(a, b, s, t, c, M, N, K, WAY: tl.constexpr, BM: tl.constexpr, BN: tl.c
     tl.store(c + rows * N + tl.arange(0, BN)[None, :], total)
 
 
+@pytest.mark.spared
 def test_scaled_products_in_a_loop_of_64_bits() -> None:
     m, n, k = 128, 128, 512
     a, b = (RANDOM.standard_normal((size, k)).astype(ml_dtypes.float8_e4m3fn) for size in (m, n))

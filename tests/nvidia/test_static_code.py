@@ -186,6 +186,7 @@ echo x > "$last"
 """
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("registers", "frame", "expected"),
     [(32, 5140, (255, 1320)), (32, 0, (32, 0)), (32, 900, (32, 900)), (250, 5140, (250, 5140))],

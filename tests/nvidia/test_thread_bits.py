@@ -31,6 +31,7 @@ def test_some_places_of_64_bits_have_a_width() -> None:
     assert bound_thread_bits(f"{START}{THREAD}{SHIFT}{places}}}\n") == f"{START}{THREAD}{bounded}{places}}}\n"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [

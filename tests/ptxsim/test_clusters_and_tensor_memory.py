@@ -113,6 +113,7 @@ STORE = f"tcgen05.st.sync.aligned.32x32b.x4.b32 [%r41], {VALUES};"
 LOAD = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41];"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -126,6 +127,7 @@ def test_words_in_flight(body: str, said: str) -> None:
         stored(ALLOCATE + body + FREE)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "said"),
     [

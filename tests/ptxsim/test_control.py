@@ -102,6 +102,7 @@ SHUFFLES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("mode", SHUFFLES)
 def test_shuffles(mode: str) -> None:
     text, wanted, clamp = SHUFFLES[mode]

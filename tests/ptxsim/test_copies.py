@@ -11,6 +11,8 @@ from ptx_programs import REGISTERS, kernel_text, run
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
 from tilewright.backends.ptxsim.tensor_maps import SIZE, TensorMap
 
+pytestmark = pytest.mark.quick
+
 SOURCE = np.arange(1, 1025, dtype=np.float32)
 COPY = "shl.b32 %r1, %r0, 4; mul.wide.u32 %d10, %r0, 16; add.s64 %d10, %d10, %d0; add.s64 %d11, %d1, 0;"
 SEND = "mul.wide.u32 %d12, %r0, 16; add.s64 %d12, %d12, %d1; st.global.v4.b32 [%d12], {%r4, %r5, %r6, %r7};"

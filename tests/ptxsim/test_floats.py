@@ -186,6 +186,7 @@ def test_fma_of_f64_rounds_as_asked(mode: str) -> None:
     assert found.tolist() == [rounded(e, mode, mantissa=52, least=-1022, most=1023) for e in exact]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -203,6 +204,7 @@ def test_approximations_are_results_rounded_once(name: str, function: Any) -> No
     assert found.tolist() == function(values.astype(np.float64)).astype(np.float32).tolist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [

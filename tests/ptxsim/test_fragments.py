@@ -26,6 +26,7 @@ def test_operands_are_held_once(rows: int, depth: int, bits: int) -> None:
         assert sorted((row * depth + place).ravel()) == list(range(count * depth))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("rows", "columns"), [(8, 8), (16, 8), (16, 64), (16, 256)])
 def test_accumulators_are_held_once(rows: int, columns: int) -> None:
     row, column = accumulator(rows, columns)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from ptx_programs import compute
 
+pytestmark = pytest.mark.quick
+
 EDGES = np.array([0, 1, 2, 3, 5, 7, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFF8000, 0x12345678])
 A, B = (grid.ravel().astype(np.uint32) for grid in np.meshgrid(EDGES, EDGES))
 C = np.resize(EDGES[::-1], A.size).astype(np.uint32)

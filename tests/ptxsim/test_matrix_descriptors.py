@@ -13,6 +13,8 @@ from tilewright.backends.ptxsim.matrix_descriptors import (
     swizzled,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def descriptor(start: int, *, leading: int = 0, stride: int, swizzle: int) -> int:
     """The word that `wgmma` takes; distances in bytes."""

@@ -76,6 +76,7 @@ def test_parameters_have_their_sizes_and_alignments() -> None:
         Launch(load(text)).run(memory, [*arguments[:3], b"abc"])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("register", "wanted"),
     [

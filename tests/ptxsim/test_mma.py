@@ -12,6 +12,8 @@ from tilewright.backends.ptxsim import SimulationError, load
 from tilewright.backends.ptxsim.mma import accumulator, first_operand, second_operand
 from tilewright.backends.ptxsim.value_types import WIDTHS, read_elements
 
+pytestmark = pytest.mark.quick
+
 PLAIN = (
     "m16n8k16.row.col.f32.f16.f16.f32",
     "m16n8k16.row.col.f16.f16.f16.f16",

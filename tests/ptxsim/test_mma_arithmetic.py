@@ -14,6 +14,7 @@ def raw(values: object, dtype: object) -> np.ndarray:
     return np.asarray(values).astype(dtype).view(np.uint8)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("element", "dtype"),
     [

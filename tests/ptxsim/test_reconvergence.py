@@ -71,6 +71,7 @@ APART = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("what", APART)
 def test_a_warp_that_is_apart_is_reported(what: str) -> None:
     with pytest.raises(SimulationError, match="divergent warp"):

@@ -49,6 +49,7 @@ def test_without_a_number_at_entry_nothing_changes() -> None:
     assert outcome(f"{TAKES} 240;", "", at_entry=None) == [1]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "problem"),
     [

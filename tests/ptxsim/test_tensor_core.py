@@ -145,6 +145,7 @@ def test_missing_fence() -> None:
         run(product() + COMMIT + WAIT, swizzled(PLAIN), head=HEAD.replace("fence.proxy.async.shared::cta;", ""))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "width", "rows"),
     [
@@ -205,6 +206,7 @@ def test_products_of_pairs_of_ctas() -> None:
     assert np.abs(difference).max() < 1e-4
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -69,6 +69,7 @@ def test_fill() -> None:
     assert np.isnan(fill_bytes(replace(MAP, fill_nan=True), 2).view(np.float16)).all()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "change",
     [

@@ -121,6 +121,7 @@ def test_first_operands_in_registers_may_be_read_while_products_are_in_flight() 
     assert close(found, np.ones((M, K)) @ B.astype(float).T)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("product", "said"),
     [

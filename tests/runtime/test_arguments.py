@@ -254,6 +254,7 @@ def test_numbers_that_an_annotation_holds(kernel: Any) -> None:
         assert stored(kernel, number, dtype=dtype) == number
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kernel", TOO_LARGE, ids=lambda kernel: kernel.fn.__name__)
 def test_numbers_that_an_annotation_does_not_hold_are_refused(kernel: Any) -> None:
     assert stored(kernel, 5) == 5  # from now on numbers are launched natively
@@ -301,6 +302,7 @@ C_NUMBERS = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("given", "number"), C_NUMBERS, ids=lambda value: repr(value))
 def test_numbers_of_ctypes(given: Any, number: Any) -> None:
     assert stored(store, given, dtype=np.float64) == number

@@ -96,6 +96,7 @@ def test_tuples_by_path() -> None:
     assert out.tolist() == [0, 0, 0, 0, 0, 0, 7, 0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("signature", "constexprs", "message"),
     [
@@ -266,6 +267,7 @@ tt.func public @k(%x: i32) {
 """
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "text", "error", "message"),
     [
@@ -432,6 +434,7 @@ def test_override_option(tmp_path: Path) -> None:
     assert len({from_text.hash, from_machine_code.hash, compile(source()).hash}) == 3
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("number", [0, 3, -4, "4"])
 def test_warps_come_in_powers_of_two_on_every_target(number: Any) -> None:
     for target in (None, GPUTarget("cuda", 90, 32)):

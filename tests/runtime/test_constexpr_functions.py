@@ -220,6 +220,7 @@ def test_the_key_changes_with_methods_of_classes() -> None:
         assert methods.cache_key == key
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "reader",
     [lambda: time.time(), lambda: os.getpid(), lambda: np.prod(3), lambda: inspect.stack(), lambda: np.log2(3)],

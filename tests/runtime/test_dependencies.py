@@ -19,6 +19,8 @@ from tilewright.runtime.bytecode_names import global_reads
 from tilewright.runtime.dependencies import check_unchanged, dependencies, value_text
 from tilewright.semantics.constexpr import constexpr
 
+pytestmark = pytest.mark.quick
+
 BASE = """
 def helper(x):
     return x + 1

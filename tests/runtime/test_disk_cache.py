@@ -103,6 +103,7 @@ def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytes
     assert stored.read("image") == ENTRY.files["image"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"digest": "x", "entry": {}}'])
 def test_damaged_index_counts_as_absent(folder: Path, content: bytes) -> None:
     (folder / "add.json").write_bytes(content)
@@ -126,6 +127,7 @@ def test_changed_fact_is_noticed(folder: Path) -> None:
     assert load(DIGEST, "add") is None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("content", [b"", bytes(255), bytes(range(255)) + b"\0"])
 def test_damaged_file_is_an_error(folder: Path, content: bytes) -> None:
     (folder / "add.image").write_bytes(content)
@@ -175,6 +177,7 @@ def test_a_file_with_the_same_content_is_left_alone(tmp_path: Path, root: Path) 
     assert time.time() - path.stat().st_mtime < 60, "the entry is in use again"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("other", [b"conten", b"contents", b"CONTENT", b""])
 def test_a_file_with_other_content_is_replaced(other: bytes, root: Path) -> None:
     manager = FileCacheManager("KEY")
@@ -221,6 +224,7 @@ def test_storing_again_removes_leftovers(folder: Path) -> None:
     assert [path.name for path in folder.iterdir() if "tmp" in path.name] == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 300, "ä" * 300, "kernel<int>", "a\0b"])
 def test_names_stay_in_the_folder(name: str, root: Path) -> None:
     stem = file_stem(name)
@@ -231,6 +235,7 @@ def test_names_stay_in_the_folder(name: str, root: Path) -> None:
     assert [path.name for path in root.parent.iterdir()] == ["cache"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", ".", "", "a\0b", "/etc/passwd"])
 def test_managers_refuse_names_that_lead_elsewhere(name: str) -> None:
     manager = FileCacheManager("KEY")
@@ -283,6 +288,7 @@ def test_a_group_of_ours_alone_loses_the_right_to_write(
     assert stat.S_IMODE(root.stat().st_mode) == 0o755
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("group", "is_ours"),
     [
@@ -373,6 +379,7 @@ def test_a_group_is_there_only_with_all_its_files(tmp_path: Path) -> None:
     assert manager.get_group("other.json") is None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("note", ["", "{", "[]", "{}", '{"child_paths": 3}', '{"child_paths": {"a": 3}}'])
 def test_damaged_group_counts_as_absent(note: str) -> None:
     manager = FileCacheManager("KEY")
@@ -389,6 +396,7 @@ def test_dump_and_override_have_folders_of_their_own(tmp_path: Path, monkeypatch
     assert get_override_manager(DIGEST).get_file("add.ttir") == path
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("key", ["00", "ff" * 32, "0123456789abcdef", "a" * 10])
 def test_base32(key: str) -> None:
     assert base32(key) == base64.b32encode(bytes.fromhex(key)).decode().rstrip("=")

@@ -127,6 +127,7 @@ def test_element_types(dtype: Any) -> None:
     assert np.array_equal(out, x + y)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int64"])
 @pytest.mark.needs_torch
 def test_torch_tensors(name: str) -> None:

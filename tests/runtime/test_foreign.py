@@ -36,6 +36,7 @@ READABLE = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("value", READABLE.values(), ids=READABLE)
 def test_what_may_be_read(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where Tilewright itself is an installed package."""

@@ -11,6 +11,8 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.quick
+
 SIDE = 65_535
 
 

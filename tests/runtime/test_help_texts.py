@@ -18,6 +18,8 @@ from tilewright.runtime.foreign import ForeignFunction
 from tilewright.support.diagnostics import name_of_package
 from tilewright.support.source import Span
 
+pytestmark = pytest.mark.quick
+
 
 def error_of(kernel: Any, *constants: Any) -> str:
     with pytest.raises(tw.CompilationError) as caught:

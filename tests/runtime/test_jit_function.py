@@ -250,6 +250,7 @@ def test_caches_of_devices() -> None:
     assert (list(values), options) == (["out", "n", "BLOCK"], {"num_warps": 2})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "forget",
     ["kernels.clear()", "caches.clear()", "kernels.popitem()", "del kernels[key]", "assert kernels.pop(key) is first"],

@@ -436,6 +436,7 @@ def reads_in_a_run_time_loop(out, n):
         HIDDEN = i  # noqa: F841 - it makes the name a variable
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])
 @pytest.mark.parametrize(
     ("function", "reason"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends import registry
-from tilewright.backends.base import GPUTarget
+from tilewright.backends.base import BaseBackend, GPUTarget, Language
 from tilewright.runtime.compile import ASTSource, compile, make_backend
 
 TOY = '''
@@ -162,3 +164,37 @@ def test_targets_without_a_back_end() -> None:
 def test_the_cpu_does_not_ask_plugins(install: Install) -> None:
     install("toy_package", "import missing_package", "[tilewright.backends]\ntoy = toy_package\n")
     assert make_backend(GPUTarget("cpu", "x86-64-v3", 0)).binary_ext == "obj"
+
+
+class Least(BaseBackend):
+    """A back end that says no more than it has to."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return True
+
+    def hash(self) -> str:
+        return ""
+
+    def parse_options(self, options: dict[str, Any]) -> SimpleNamespace:
+        return SimpleNamespace(**options)
+
+    def add_stages(self, stages: dict[str, Any], options: Any, language: Language = Language.TRITON) -> None:
+        stages.clear()
+
+
+def test_defaults_of_what_a_back_end_need_not_say() -> None:
+    """Triton's defaults: divisibility by 16 where it is asked for."""
+    backend = Least(TARGET)
+    assert backend.get_module_map() == backend.get_codegen_implementation(None) == backend.text_facts("toy", "") == {}
+    assert (backend.get_target_name(None), backend.runs_here()) == ("toy:7", False)
+    facts = SimpleNamespace(num_warps=4, num_ctas=2, shared=8)
+    assert backend.pack_metadata(facts) == (4, 2, 8)
+    assert [backend.parse_attr(key) for key in ("", "D")] == [[], [["tt.divisibility", 16]]]
+    for number, wanted in ((32, "D"), (8, ""), (0, "D")):
+        tensor = SimpleNamespace(data_ptr=lambda number=number: number)
+        assert backend.get_int_specialization(number, align=True) == wanted
+        assert backend.get_tensor_specialization(tensor, align=True) == wanted
+        assert backend.get_int_specialization(number) == backend.get_tensor_specialization(tensor) == ""
+    with pytest.raises(RuntimeError, match="k was compiled for toy, whose back end does not run kernels"):
+        backend.launch(SimpleNamespace(name="k"), (1, 1, 1), [])

@@ -100,6 +100,7 @@ def test_groups(tmp_path: Path) -> None:
 BAD_NAMES = (b"3", b"[3]", b'["../x"]')
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("note", [b"", b"[]", b"[" * 100_000, *(b'{"child_paths": %s}' % names for names in BAD_NAMES)])
 def test_damaged_group(note: bytes) -> None:
     Shared.files = {f"{KEY}/__grp__add.json": note, f"{KEY}/../x": b"evil"}
@@ -122,6 +123,7 @@ def test_no_backend() -> None:
 # Damage and malice
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["add.json", "add.image"])
 @pytest.mark.parametrize("garbage", [b"", b"garbage", bytes(1000), "text", None, 3])
 def test_garbage_is_not_loaded_and_replaced(name: str, garbage: object, tmp_path: Path) -> None:

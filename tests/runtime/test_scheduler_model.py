@@ -7,6 +7,8 @@ from scheduler_model import Costs, elapsed, sizes, speed_up
 
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY
 
+pytestmark = pytest.mark.quick
+
 CORES = (2, 3, 4, 8, 16, 32, 48, 64)
 
 

@@ -50,6 +50,7 @@ def test_stamps_are_new_until_they_run_out() -> None:
     assert pool.free == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("ends", "groups"),
     [

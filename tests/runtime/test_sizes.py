@@ -7,6 +7,8 @@ import pytest
 import tilewright as tw
 from tilewright.semantics.constexpr import constexpr
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(("n", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (1023, 1024), (1024, 1024), (1025, 2048)])
 def test_next_power_of_2(n: int, expected: int) -> None:

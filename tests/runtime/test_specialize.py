@@ -15,6 +15,8 @@ from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.semantics.constexpr import constexpr
 
+pytestmark = pytest.mark.quick
+
 
 class Pair(NamedTuple):
     left: Any

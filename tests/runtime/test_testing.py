@@ -43,6 +43,7 @@ def test_of_a_slow_function_the_first_runs_are_what_is_measured() -> None:
     assert times[0] >= 20
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("mode", "kind"), [("min", float), ("max", float), ("mean", float), ("median", float), ("all", list)]
 )

@@ -98,6 +98,7 @@ def test_processes_share_a_file(program: Path) -> None:
     assert len([event for event in found if event["cat"] == "launch"]) == 60
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "damage", ["", "[", "[\n", '[\n{"a": 1},\n{"b": ', '[\n{"a": 1},\n{"b": 2}', '[\n{"a": 1}\n]\n']
 )

@@ -107,6 +107,7 @@ def test_threads_measure() -> None:
     assert tuned.is_right()
 
 
+@pytest.mark.spared
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_processes_measure() -> None:
     tuned = Tuned()
@@ -305,6 +306,7 @@ def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rank.is_right()
 
 
+@pytest.mark.spared
 def test_a_rank_on_another_kind_of_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     store.set("tilewright/machine/1", b"another")

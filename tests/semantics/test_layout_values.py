@@ -35,6 +35,7 @@ def test_operands_are_the_same_along_their_depth(parent: Any) -> None:
     assert gl.DotOperandLayout(1, parent, 2).cga_layout == [[1, 0, 0], [0, 0, 0], [0, 0, 4]]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "kind",
     [

@@ -23,6 +23,8 @@ from tilewright.semantics.types import (
 )
 from tilewright.support.diagnostics import SemanticError
 
+pytestmark = pytest.mark.quick
+
 TABLE = """
          int1   int8   int16  int32  int64  uint8  uint16 uint32 uint64 fp16   bf16   fp32   fp64   fp8e5  fp8e4nv
 int1     int1   int8   int16  int32  int64  uint8  uint16 uint32 uint64 fp16   fp32   fp32   fp64   ERR    ERR

@@ -30,6 +30,7 @@ def test_types_are_interned() -> None:
     assert block_type(float32, [4, 2]) is block_type(float32, (4, 2))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", [float32, uint8, pointer_type(int1), block_type(uint32, (4,))], ids=str)
 def test_pickling_keeps_identity(kind: dtype) -> None:
     assert pickle.loads(pickle.dumps(kind)) is kind
@@ -43,6 +44,7 @@ def test_ir_types_have_no_sign() -> None:
     }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_predicates_agree_with_the_name(name: str) -> None:
     kind = dtype(name)

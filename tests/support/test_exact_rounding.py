@@ -103,6 +103,7 @@ def expected(values: Any, name: str, mode: str, *, saturate: bool) -> Any:
     return (code | (negative.astype(np.int64) << (form.bits - 1))) << form.zeros
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("saturate", [False, True], ids=["", "saturate"])
 @pytest.mark.parametrize("mode", ["rn", "rna", "rz", "rm", "rp"])
 @pytest.mark.parametrize("name", SMALL)
@@ -117,6 +118,7 @@ def test_every_number_and_what_lies_between(name: str, mode: str, saturate: bool
     np.testing.assert_array_equal(found.astype(np.int64), expected(values, name, mode, saturate=saturate))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", SMALL)
 def test_nan_has_one_code_and_codes_come_back(name: str) -> None:
     form = FORMATS[name]
@@ -130,6 +132,7 @@ def test_nan_has_one_code_and_codes_come_back(name: str) -> None:
     np.testing.assert_array_equal(narrow_nearest(numbers, name)[is_number], codes[is_number])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["f16", "bf16", "e5m2", "e4m3"])
 def test_dtypes_of_numpy_agree(name: str) -> None:
     table = magnitudes(name)
@@ -147,6 +150,7 @@ def test_dtypes_of_numpy_agree(name: str) -> None:
         np.testing.assert_array_equal(convert_float(values, NUMPY[name]).view(np.uint8), saturated)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*SMALL, "f32"])
 @pytest.mark.parametrize("tiny", [5e-324, 2.0**-1022])
 def test_the_smallest_doubles_are_more_than_nothing(name: str, tiny: float) -> None:
@@ -166,6 +170,7 @@ def test_towards_zero_keeps_infinity_where_there_is_one() -> None:
     assert towards_zero(ends, fnuz).view(np.uint8).tolist() == [0x7F, 0xFF, 0x7F, 0xFF, 0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("format", ["bf16", "f8E5M2", "f8E4M3FN", "f16"])
 def test_constants_are_rounded_once(format: str) -> None:
     """A little above the middle of two numbers: what is rounded to f32 first ends at the even one, below."""
@@ -296,6 +301,7 @@ def test_integers_beyond_53_bits() -> None:
     assert convert_float(odd_double(tie), np.dtype(ml_dtypes.bfloat16)).astype(float)[0] == 2.0**63 + 2.0**56
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.bits < 8])
 def test_bits_outside_of_a_short_format_count_for_nothing(name: str) -> None:
     codes = np.arange(256, dtype=np.uint8)

@@ -15,6 +15,8 @@ from tilewright import knobs
 from tilewright.support import knobs as same_knobs
 from tilewright.tools.settings_table import page
 
+pytestmark = pytest.mark.quick
+
 GROUPS = {
     "build": "cc=CC cudacrt_path=TRITON_CUDACRT_PATH cudart_path=TRITON_CUDART_PATH",
     "redis": "key_format=TRITON_REDIS_KEY_FORMAT host=TRITON_REDIS_HOST port=TRITON_REDIS_PORT",

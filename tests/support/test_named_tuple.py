@@ -12,6 +12,8 @@ import pytest
 
 from tilewright.support.named_tuple import NamedTuple
 
+pytestmark = pytest.mark.quick
+
 
 class Ours(NamedTuple):
     """A place."""

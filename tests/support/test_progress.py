@@ -193,6 +193,7 @@ with ProcessPoolExecutor(2, get_context("fork")) as pool:
 """
 
 
+@pytest.mark.spared
 def test_workers_show_nothing() -> None:
     shown, _ = on_terminal(WORKERS)
     assert shown == ""

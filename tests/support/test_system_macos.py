@@ -114,6 +114,7 @@ def test_a_system_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
             ask()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("size", "pages"), [(1, 1), (PAGE, 1), (PAGE + 1, 2)])
 def test_memory_is_whole_pages_of_16_kib(library: FakeLibrary, size: int, pages: int) -> None:
     address = MacOS().allocate(size)

@@ -23,6 +23,8 @@ from tilewright.tools.aot.link_command import HeaderParser, LinkerError, link
 from tilewright.tools.kernels import UsageError
 from tilewright.tools.main import main
 
+pytestmark = pytest.mark.quick
+
 CC = shutil.which("cc")
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread")
 KERNELS = str(Path(__file__).with_name("aot_kernels.py"))

@@ -27,6 +27,7 @@ def test_a_row_agrees_with_numpy(row) -> None:
     row.make(*row.shapes[0]).check({})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("wrong", [lambda out: out.fill(0), lambda out: None, lambda out: out.fill(np.nan)])
 def test_a_wrong_result_is_no_row(wrong) -> None:
     """Neither numbers nor NaN nor what stood in the array before pass for the result."""

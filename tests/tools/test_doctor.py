@@ -24,6 +24,8 @@ from tilewright.tools.doctor import NOTE, OK, WRONG, Line
 from tilewright.tools.main import COMMANDS, main, parser
 from tilewright.tools.run_command import PACKAGE_PATH
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[2]
 
 Check = Callable[[], Iterator[Line]]
@@ -55,6 +57,17 @@ def test_all_is_well_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert WRONG not in {line.split()[0] for line in page.splitlines()}
     for subject in ("Python", "numpy", "llvmlite", "LLVM", "CPU found", "CPU used", "native launcher", "thread pool"):
         assert re.search(rf"^(ok|note) +{subject} ", page, re.MULTILINE), page
+
+
+def test_the_features_of_the_processor_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine.host_target()
+    fact = f"{here.cpu} ({', '.join(here.features)}), tuned for {here.tune}"
+    assert line_of(doctor.processor, "CPU found").fact == fact
+    if here.cpu != "x86-64-v2" and here.cpu.startswith(("x86-64", "znver")):
+        monkeypatch.setenv("TILEWRIGHT_CPU", "x86-64-v2")
+        used = line_of(doctor.processor, "CPU used")
+        assert used.state == NOTE
+        assert used.fact.startswith("TILEWRIGHT_CPU: x86-64-v2 (")
 
 
 def test_one_wrong_line_is_an_exit_status_and_notes_are_none(

@@ -197,6 +197,7 @@ def test_nothing_is_cut_off(explained: Explained, tmp_path: Path, width: int) ->
     assert "<title>whole</title>" in shown
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["conditions", "expressions", "loops", "tuples", "asserts", "returns", "raising"])
 def test_every_step_has_a_line_of_text(name: str) -> None:
     python = getattr(kernels("forms"), name)

@@ -114,6 +114,7 @@ def test_loaded_values_count_as_zero() -> None:
     assert list(by_name["x_ptr"].touched[1, 0, 0]) == [5]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("grid", [[0], [65], [8, 9], [1 << 40, 1 << 40]])
 def test_grids_that_no_picture_shows(grid: list[int]) -> None:
     with pytest.raises(UsageError, match="1 to 64 programs"):

@@ -30,6 +30,7 @@ def test_neutral_element(name: str, constant: str) -> None:
     check(canonicalize, "%x: i32", binary(name, constant), "tt.return %x : i32")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "constant", "result"),
     [("muli", "0", "0"), ("andi", "0", "0"), ("ori", "-1", "-1"), ("remsi", "1", "0"), ("remui", "1", "0")],
@@ -39,6 +40,7 @@ def test_absorbing_element(name: str, constant: str, result: str) -> None:
     check(canonicalize, "%x: i32", binary(name, constant), after)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "constant"),
     [
@@ -50,6 +52,7 @@ def test_other_constants_stay(name: str, constant: str) -> None:
     check(canonicalize, "%x: i32", binary(name, constant), None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "constant", "is_identity"),
     [
@@ -82,6 +85,7 @@ def test_with_itself(name: str, type: str, after: str | None) -> None:
 XY = "%x: i32, %y: i32"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "second", "result"),
     [
@@ -136,6 +140,7 @@ def test_float_chains_are_not_reassociated() -> None:
     check(canonicalize, "%x: f32", before, None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
 def test_comparison_with_itself(predicate: str) -> None:
     truth = str(predicate in ("eq", "sle", "sge", "ule", "uge")).lower()
@@ -336,6 +341,7 @@ def test_truncation_wraps() -> None:
     assert folded(body) == 44
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("zero", "type", "result"),
     [("0.0", "f8E4M3FN", "0.0"), ("-0.0", "f8E4M3FN", "-0.0"), ("-0.0", "f8E4M3FNUZ", "0.0"), ("1.0", "f16", None)],
@@ -346,6 +352,7 @@ def test_zeros_in_other_formats(zero: str, type: str, result: str | None) -> Non
     check(canonicalize, "", before, result and f"%r = arith.constant {result} : {type}\n{back}")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "second", "after"),
     [

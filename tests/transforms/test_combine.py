@@ -189,6 +189,7 @@ def test_wide_offsets_are_added_first() -> None:
     check(combine_keeping_bases, signature.format("i64"), before.format("i64", facts) + end, None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("loaded", "shape", "combines"),
     [("1x1x32", "32", True), ("2x16", "32", False), ("1x32", "1x1x32", False), ("1x2x16", "32", False)],

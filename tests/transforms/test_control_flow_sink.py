@@ -47,6 +47,7 @@ def test_it_moves_to_the_innermost_side() -> None:
     assert "addi" not in front
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "where",
     [

@@ -11,6 +11,8 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 HEAD = """

@@ -7,6 +7,8 @@ from rewriting_cases import check
 
 from tilewright.transforms.cse import cse, loop_aware_cse
 
+pytestmark = pytest.mark.quick
+
 XY = "%x: i32, %y: i32, %p: !tt.ptr<i32>, %q: !tt.ptr<i32>, %c: i1"
 END = "\ntt.store %p, %a : !tt.ptr<i32>\ntt.store %q, %b : !tt.ptr<i32>\ntt.return"
 

@@ -131,6 +131,7 @@ def negated_without_looking(op: Op, rewriter: Rewriter) -> bool:
     return negated_comparison(op, rewriter)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("function", "op"),
     [

@@ -21,6 +21,7 @@ LOOP = """
   tt.return"""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("op", "moves"),
     [

@@ -23,6 +23,7 @@ LOOP = """
   tt.return"""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("low", "high", "step"), [(0, 9, 2), (1, 9, 2), (3, 4, 5), (4, 4, 1), (7, 2, 3)])
 def test_every_step_runs_once(low: int, high: int, step: int) -> None:
     signature = "%p: !tt.ptr<i32>, %lo: i32, %hi: i32, %st: i32"

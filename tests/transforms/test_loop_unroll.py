@@ -9,6 +9,8 @@ from rewriting_cases import check, function
 
 from tilewright.transforms.loop_unroll import unroll_and_tidy
 
+pytestmark = pytest.mark.quick
+
 LOOP = """
   %lo = arith.constant 0 : i32
   %hi = arith.constant {} : i32

@@ -82,6 +82,7 @@ def test_pointers_to_bits_are_bytes_apart() -> None:
     check(canonicalize, "%x: i64, %y: i64", unknown + end, None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("bytes", "elements"), [(16, 4), (-8, -2), (6, None)])
 def test_sums_of_addresses(bytes: int, elements: int | None) -> None:
     before = """

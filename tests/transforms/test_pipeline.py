@@ -37,6 +37,7 @@ def types_in(module: Op) -> set[object]:
     return found
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", [*MODULES, *EVALUATED], ids=lambda path: path.stem)
 def test_what_back_ends_may_rely_on(path: Path) -> None:
     module = optimized(path)
@@ -51,6 +52,7 @@ def test_what_back_ends_may_rely_on(path: Path) -> None:
     assert not any(isinstance(type, PointerType) and isinstance(type.pointee, TensorType) for type in types_in(module))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", [*MODULES, *EVALUATED], ids=lambda path: path.stem)
 def test_the_pipeline_finds_nothing_more_to_do(path: Path) -> None:
     """Optimising twice changes nothing but the order of constants, so no pass undoes another's work."""

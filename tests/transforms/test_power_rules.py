@@ -33,6 +33,7 @@ def test_which_powers_become_products(exponent: float, dtype: type) -> None:
     assert text.count("sqrt") == (exponent in PRODUCTS and exponent % 1 == 0.5)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("symbol", "exponent", "type"),
     [("atan2", "%two", "f32"), ("pow", "%y", "f32"), ("pow", "%four", "f32"), ("pow", "%two", "f64")],

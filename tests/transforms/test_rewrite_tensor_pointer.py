@@ -104,6 +104,7 @@ def test_block_pointers(name: str, golden: Callable[[str, str], None]) -> None:
     golden(print_op(module), f"transforms/rewrite_tensor_pointer/{name}.ttir")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", BODIES)
 def test_block_pointers_by_axis(name: str) -> None:
     module = parse_module(f"module {{\ntt.func public @f({SIGNATURE}) {{\n{BODIES[name]}\n}}\n}}")

@@ -10,6 +10,7 @@ from tilewright.transforms.canonicalize import canonicalize
 T = "tensor<{}xf32>".format
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("op", "source", "target"),
     [
@@ -30,6 +31,7 @@ def test_splats_and_constants_pass_through(op: str, source: str, target: str) ->
     check(canonicalize, f"%a: {T(source)}", move, None)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("attributes", "op", "shape"),
     [("", "reshape", "4x8"), ("", "broadcast", "4x8"), (" {order = array<i32: 0, 1>}", "trans", "4x8")],

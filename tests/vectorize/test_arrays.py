@@ -15,6 +15,8 @@ import tilewright as tw
 from long_runs import LONG
 from tilewright.vectorizing.iteration import Plan
 
+pytestmark = pytest.mark.quick
+
 
 def plain(a: Any, b: Any) -> Any:
     return a * 2 + b

@@ -68,6 +68,7 @@ def test_numpys_functions_are_those_that_are_known() -> None:
     assert process._sets_handlers(found)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

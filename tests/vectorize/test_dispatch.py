@@ -9,7 +9,7 @@ import pytest
 
 import optional_peers
 import tilewright as tw
-from tilewright.vectorizing.dispatch import AsUfunc
+from tilewright.vectorizing.dispatch import AsUfunc, Fold
 
 
 @tw.vectorize
@@ -57,6 +57,21 @@ def test_the_protocol_is_numpys() -> None:
 def test_the_name_is_none_that_means_something() -> None:
     """Pandas takes a ufunc that is called `add` for its own operator."""
     assert AsUfunc(add).__name__ == "vectorized_add"
+
+
+def test_equal_functions_have_equal_tokens_and_others_have_not() -> None:
+    """Dask names the parts of a graph by them; a fold along other axes is another one."""
+    made = [AsUfunc(add), AsUfunc(quotient), Fold(add, (0,)), Fold(add, (1,)), Fold(quotient, (0,))]
+    assert len({each.__dask_tokenize__() for each in made}) == len(made)
+    assert Fold(add, (0,)).__dask_tokenize__() == Fold(add, (0,)).__dask_tokenize__()
+    assert Fold(add, (0,)).__name__ == "add_reduce"
+    np.testing.assert_array_equal(Fold(add, (0,))(np.ones((2, 3), np.int64), 5), [23, 23, 23])
+
+
+def test_a_ufunc_is_pickled_and_shown_as_its_function() -> None:
+    made, arguments = AsUfunc(add).__reduce__()
+    assert made(*arguments).function is add
+    assert repr(AsUfunc(add)) == repr(add)
 
 
 def test_nobody_takes_it() -> None:

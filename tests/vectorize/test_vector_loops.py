@@ -20,6 +20,8 @@ from tilewright.vectorizing.kinds import WEAK_FLOAT, Kind
 from tilewright.vectorizing.lowering import Traversal, is_bound_by_memory, lower_to_fold, lower_to_span
 from tilewright.vectorizing.program import function_of, make_program
 
+pytestmark = pytest.mark.quick
+
 FLOAT32, INT32, BOOL = Kind("float32"), Kind("int32"), Kind("bool")
 
 

@@ -111,6 +111,11 @@ class distributed_type(block_type):  # noqa: N801 - Triton's name
         """The type of each half along the last axis, whose elements must be in one thread."""
         return self._inferred(self.shape[:-1], lambda layout: _split(layout, self.shape))
 
+    def unpacked(self, axis: int) -> block_type:
+        """The type after each element became two of half as many bits along `axis`."""
+        shape = tuple(extent * 2 if dim == axis else extent for dim, extent in enumerate(self.shape))
+        return self._inferred(shape, lambda layout: inference.unpacked_fp4(layout, self.shape, axis))
+
     def reduced(self, axis: int) -> AnyType:
         """The type after one axis became a single element."""
         shape = (*self.shape[:axis], *self.shape[axis + 1 :])

@@ -120,6 +120,7 @@ def test_prints_go_to_the_output_of_this_process(gpu: Any, capsys: pytest.Captur
     assert "-8\n" in text
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("target", ["cuda", "cuda:sm90", "hip:90", "cuda:35"])
 def test_other_targets_are_refused(target: str) -> None:
     with pytest.raises(ValueError, match=r"a simulated target is|no code generation for cuda:35"), tw.simulate(target):

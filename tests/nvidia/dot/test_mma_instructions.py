@@ -38,6 +38,7 @@ def test_names(a: Type, b: Type, sum: Type, capability: int, name: str) -> None:
     assert found.name == name
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("a", "sum", "capability"), [(bf16, f32, 75), (f64, f64, 75), (E4, f32, 80), (bf16, f16, 90), (i8, f32, 80)]
 )

@@ -75,6 +75,7 @@ def test_a_layout_that_no_warp_can_reach() -> None:
     assert plan_access(to_linear_layout(columns_first, (128, 64)), places, 32) is None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("shape", "spread", "registers"),
     [((128, 4), False, (0, 1, 2, 3)), ((128, 2), True, (0, 1, 2, 3)), ((32, 2), False, (0, 1)), ((32, 1), False, (0,))],

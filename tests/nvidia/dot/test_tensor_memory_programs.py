@@ -186,6 +186,7 @@ def test_scales_copied_from_shared_memory() -> None:
     assert found.tolist() == x.tolist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("memory", "shape", "bits", "name"),
     [

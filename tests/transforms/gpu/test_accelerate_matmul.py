@@ -72,6 +72,7 @@ def instruction(module: Op) -> NvidiaMma | None:
     return layout if isinstance(layout, NvidiaMma) else None
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("shape", "element", "capability", "warps", "expected"),
     [
@@ -142,6 +143,7 @@ def test_the_product_stays_what_it_was(capability: int) -> None:
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("element", "capability", "turned"), [("f32", 80, []), ("f32", 90, ["operand 1"]), ("f16", 90, [])]
 )

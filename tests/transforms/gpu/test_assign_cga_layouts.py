@@ -101,6 +101,7 @@ def test_a_descriptor_has_one_division(second: str, divisions: list[tuple[tuple[
     assert [layout.cga for layout in layouts if isinstance(layout, Blocked)] == divisions
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("rows", "columns", "ctas", "halved_columns"),
     [

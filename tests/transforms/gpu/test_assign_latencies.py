@@ -73,6 +73,7 @@ INDIRECT = f"""
 SMALL = f"%x = tt.load %alone : !pointers{DOT}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("body", "stages", "expected"),
     [

@@ -16,6 +16,8 @@ from tilewright.layouts.encodings import Blocked, Encoding, encoding
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 

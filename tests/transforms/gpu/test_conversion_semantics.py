@@ -12,6 +12,8 @@ from tilewright.ir.parser import Parser, parse_module
 from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 MODULE = """

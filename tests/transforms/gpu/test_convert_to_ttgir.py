@@ -13,6 +13,8 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 Golden = Callable[[str, str], None]

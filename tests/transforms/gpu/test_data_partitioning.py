@@ -75,6 +75,7 @@ def test_a_turned_tile_has_its_warps_along_the_other_dimension() -> None:
     assert "warpsPerCTA = [1, 8], order = [0, 1]" in print_op(module)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "changes",
     [

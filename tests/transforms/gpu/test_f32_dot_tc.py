@@ -17,6 +17,8 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 ADDRESSES = """

@@ -43,6 +43,7 @@ def facts(module: Op) -> tuple[int, int]:
     return number(module, SIZE), number(module, ALIGNMENT)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("pieces", "places", "size", "alignment"),
     [

@@ -49,6 +49,7 @@ def test_barrier_is_made_once() -> None:
     assert f"wait_barrier %r, {phase[1]}, %true" in text
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("old", "new"),
     [("%zero, %true", "%zero, %p"), ("%r, %zero", "%r, %one"), (f"ttng.inval_barrier %r : {BARRIER}", "")],

@@ -105,6 +105,7 @@ SECOND = (
 NEEDED = ("scf.yield YIELDED", "%e = arith.addf %d, %c : !sums\n      scf.yield %e")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "changes",
     [

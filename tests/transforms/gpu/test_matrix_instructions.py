@@ -124,6 +124,7 @@ def test_versions_for_shapes(golden: Callable[[str, str], None]) -> None:
     golden("".join(lines), "gpu/versions_by_shape.txt")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("target", "expected"),
     [('"cuda:80"', 80), ('"cuda:120"', 120), ('"cuda:gfx942"', 0), ('"hip:942"', 0), ('"cuda"', 0), ("", 0)],

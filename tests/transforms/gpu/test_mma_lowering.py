@@ -73,6 +73,7 @@ tt.func @f(%a: !ttg.memdesc<128x128xf8E5M2, #a, #smem>, %d: !ttg.memdesc<128x128
     return module
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("between", "predicate", "merged"),
     [

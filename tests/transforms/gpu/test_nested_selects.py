@@ -56,6 +56,7 @@ def test_the_chosen_arm_is_kept() -> None:
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("before", "extent"),
     [

@@ -100,6 +100,7 @@ def test_text(golden: Callable[[str, str], None]) -> None:
     golden(print_op(module), "transforms/optimize_thread_locality/row_sums.ttgir")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("before", "after"),
     [

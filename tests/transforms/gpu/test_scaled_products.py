@@ -147,6 +147,7 @@ def test_the_product_stays_what_it_was(case: str) -> None:
     np.testing.assert_array_equal(after["d"], before["d"])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("case", "padded"),
     [
@@ -181,6 +182,7 @@ def test_nan_scales() -> None:
     np.testing.assert_array_equal(after["d"], before["d"])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", ["tensor memory", "mma.sync", "parts"])
 def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
     capability, left, right, options, _ = CASES[case]

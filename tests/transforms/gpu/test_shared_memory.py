@@ -17,6 +17,8 @@ from tilewright.ir.verifier import verify
 from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
 
+pytestmark = pytest.mark.quick
+
 assert tilewright.dialects.__all__
 
 HEAD = """

@@ -26,6 +26,7 @@ tt.func public @f(%x: !tile) {
 SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("layouts", "expected", "compatible"),
     [

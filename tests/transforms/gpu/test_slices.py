@@ -15,6 +15,8 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     mark,
 )
 
+pytestmark = pytest.mark.quick
+
 BODY = """
 #b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 module attributes {"ttg.num-warps" = 4 : i32} {

@@ -110,6 +110,7 @@ def module_of(body: str) -> Op:
     return module
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", BODIES)
 def test_the_right_parts_are_copied(name: str) -> None:
     module = module_of(BODIES[name])

@@ -56,7 +56,7 @@ def decode_funnel(instruction: Instruction, code: Decoder) -> Run:
 
 def _low_ones(count: Array) -> Array:
     """Numbers with `count` ones at the bottom, up to 64."""
-    return np.where(count >= 64, ~U64(0), (U64(1) << np.minimum(count, 63).astype(U64)) - U64(1))
+    return ~shift_left(~U64(0), count)
 
 
 def decode_extract(instruction: Instruction, code: Decoder) -> Run:
@@ -66,15 +66,12 @@ def decode_extract(instruction: Instruction, code: Decoder) -> Run:
 
     def semantics(value: Array, position: Array, length: Array) -> Array:
         start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
-        wide = value.astype(np.int64).view(U64) if kind.kind == "s" else value.astype(U64)
+        wide = value.astype(np.int64 if kind.kind == "s" else U64)
+        kept = shift_right(wide, start).view(U64) & _low_ones(count)
         if kind.kind == "s":
-            found = wide.view(np.int64) >> np.minimum(start, 63)
-            sign_at = np.minimum(start + count - 1, kind.bits - 1)
-            negative = (count > 0) & ((wide >> np.maximum(sign_at, 0).astype(U64)) & U64(1) != 0)
-            kept = found.view(U64) & _low_ones(count)
-            return np.where(negative, kept | ~_low_ones(count), kept).astype(f"u{kind.bytes}").view(kind.dtype)
-        found = np.where(start < 64, wide >> np.minimum(start, 63).astype(U64), U64(0))
-        return (found & _low_ones(count)).astype(kind.dtype)
+            last = shift_right(wide, np.minimum(start + count - 1, kind.bits - 1))
+            kept = np.where((count > 0) & (last & 1 != 0), kept | ~_low_ones(count), kept)
+        return kept.astype(kind.dtype)
 
     return applied(instruction, code, semantics, reads, kind.name)
 
@@ -86,10 +83,8 @@ def decode_insert(instruction: Instruction, code: Decoder) -> Run:
 
     def semantics(bits: Array, base: Array, position: Array, length: Array) -> Array:
         start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
-        shift = np.minimum(start, 63).astype(U64)
-        field = np.where(start < 64, _low_ones(count) << shift, U64(0))
-        placed = (bits.astype(U64) << shift) & field
-        return ((base.astype(U64) & ~field) | placed).astype(base.dtype)
+        field = shift_left(_low_ones(count), start)
+        return ((base & ~field) | (shift_left(bits.astype(U64), start) & field)).astype(base.dtype)
 
     return applied(instruction, code, semantics, reads, kind)
 
@@ -194,8 +189,7 @@ def decode_mask(instruction: Instruction, code: Decoder) -> Run:
         start, count = position.astype(np.int64), width.astype(np.int64)
         if wraps:
             start, count = start & 31, count & 31
-        field = np.where(start < 32, _low_ones(np.minimum(count, 32)) << np.minimum(start, 32).astype(U64), U64(0))
-        return (field & U64(0xFFFFFFFF)).astype(np.uint32)
+        return shift_left(_low_ones(count), start).astype(np.uint32)
 
     return elementwise(instruction, code, semantics, source="b32", result="b32")
 

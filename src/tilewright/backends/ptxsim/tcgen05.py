@@ -260,8 +260,7 @@ def _first_in_tensor_memory(
     core: TensorCore, address: int, cta: int, form: InstructionDescriptor, flight: InFlight
 ) -> Array:
     row, column = split_address(address)
-    rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(STEP_BYTES // 4)
-    columns = column + np.arange(STEP_BYTES // 4) + 0 * rows
+    rows, columns = np.broadcast_arrays(row + rows_of(form.rows)[:, None], column + np.arange(STEP_BYTES // 4))
     words = core.read_words((cta, rows, columns), flight)
     return form.values(np.ascontiguousarray(words).view(np.uint8), form.first) * form.signs[0]
 
@@ -310,12 +309,13 @@ def _accumulate(
         in_halves: of 64 rows, the second half of the columns is 64 rows further on.
     """
     row, column = split_address(address)
-    places = np.arange(form.columns) + 0 * np.arange(len(total))[:, None]
+    places = np.arange(form.columns)
     if in_halves and len(total) == HALF:
         half = form.columns // 2
         rows, columns = row + np.arange(HALF)[:, None] + places // half * HALF, column + places % half
     else:
-        rows, columns = row + rows_of(len(total))[:, None] + 0 * places, column + places
+        rows, columns = row + rows_of(len(total))[:, None], column + places
+    rows, columns = np.broadcast_arrays(rows, columns)
     words = cta, rows, columns
     if adds:
         held = np.ascontiguousarray(core.read_words(words, flight)).view(np.uint8)
@@ -357,11 +357,11 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
             flight = InFlight(lane)
             bits, count = one(machine, source, lane), int(chosen.max()) + 1
             row, column = split_address(one(machine, to, lane))
-            rows = row + _LANE[:, None] + 0 * np.arange(width // 4)
+            rows, columns = np.broadcast_arrays(row + _LANE[:, None], column + np.arange(width // 4))
             for cta in pair_of(machine, lane) if is_pair else (int(machine.cta[lane]),):
                 raw = matrix_bytes(core, bits, cta, flight, rows=count, depth=width, size=1, transposed=False)
                 words = np.ascontiguousarray(raw).view(np.uint32)[chosen]
-                core.write_words((cta, rows, column + np.arange(width // 4) + 0 * rows), words, flight)
+                core.write_words((cta, rows, columns), words, flight)
             core.begin(flight)
 
     return run

@@ -51,12 +51,14 @@ def places(shape: str, repeats: int, split: int) -> tuple[Array, Array]:
     `16x64b`: the lowest bit of the lane is the upper half of the rows, the next one the column.
     """
     lane, unit = np.ogrid[:WARP, :repeats]
-    if shape == "32x32b":
-        return lane + 0 * unit, unit + 0 * lane
-    if shape == "16x32bx2":
-        return lane % 16 + 0 * unit, unit + lane // 16 * split
-    if shape == "16x64b":
-        return lane // 4 + lane % 2 * 8 + 0 * unit, unit * 2 + lane // 2 % 2
+    by_unit = {
+        "32x32b": (lane, unit),
+        "16x32bx2": (lane % 16, unit + lane // 16 * split),
+        "16x64b": (lane // 4 + lane % 2 * 8, unit * 2 + lane // 2 % 2),
+    }
+    if shape in by_unit:
+        row, column = np.broadcast_arrays(*by_unit[shape])
+        return row, column
     words = 2 if shape == "16x256b" else 1
     lane, register = np.ogrid[:WARP, : repeats * words * 2]
     within = register % (words * 2)

@@ -167,7 +167,7 @@ def fp4_to_fp(src: Any, elem_type: Any, axis: Any) -> Any:
         axis: which extent doubles.
     """
     position = shapes.checked_axis(axis, len(src.type.shape))
-    result = src.type.with_element_ty(unwrap(elem_type)).unpacked(position)
+    result = src.type.unpacked(position).with_element_ty(unwrap(elem_type))
     return build("ttg.fp4_to_fp", [src.handle], result, {"axis": Number(position, i32)})
 
 
