@@ -344,3 +344,42 @@ for side in (24, 36):
 def test_rows_of_any_size_are_rolled(run: Run) -> None:
     """The index has a remainder of `size - 2`, which is negative where a size stands for 1: torch asserts otherwise."""
     assert run(ROLLED) == []
+
+
+LISTS = """
+import torch
+
+def step(weights, gradients):
+    moments = torch._foreach_mul(gradients, 0.1)
+    torch._foreach_add_(weights, moments, alpha=-2.0)
+    return moments, torch._foreach_norm(weights)
+
+weights = [torch.randn(7, 11), torch.randn(3), torch.randn(2, 5, 4)]
+gradients = [torch.randn_like(each) for each in weights]
+copies = [each.clone() for each in weights]
+for ours, theirs in zip(torch.compile(step, backend="tilewright")(copies, gradients), step(weights, gradients)):
+    torch.testing.assert_close(ours, theirs)
+torch.testing.assert_close(copies, weights)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
+def test_operators_on_lists_of_tensors_are_one_kernel(run: Run, triton: bool) -> None:
+    program = f"{LISTS}\nprint(torch._inductor.metrics.generated_kernel_count)"
+    (kernels,) = run(program, triton=triton)
+    assert int(kernels) < 7  # twice three, and the norms
+
+
+SIGNS = """
+import torch
+
+for dtype in (torch.float64, torch.float32, torch.float16, torch.int32):
+    x = torch.tensor([-0.0, 0.0, -1.0, 2.0]).to(dtype)
+    print(torch.compile(torch.signbit, backend="tilewright")(x).tolist() == torch.signbit(x).tolist())
+"""
+
+
+@pytest.mark.slow
+def test_zeros_have_their_signs(run: Run) -> None:
+    assert run(SIGNS) == ["True"] * 4
