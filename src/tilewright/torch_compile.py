@@ -44,6 +44,7 @@ from tilewright.compat.torch_inductor import (
     own_sums,
     store_functions,
     store_indices,
+    tell_signs,
 )
 from tilewright.compat.torch_launches import TEXT as CHANGES_OF_HEURISTICS
 from tilewright.compat.torch_launches import change_heuristics
@@ -116,6 +117,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (KERNELS, own_sums),
     (KERNELS, mask_stored),
     (KERNELS, note_rows),
+    (KERNELS, tell_signs),
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),

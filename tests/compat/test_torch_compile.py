@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
@@ -237,110 +235,6 @@ def test_candidates_are_timed_briefly_and_all_else_as_before(run: Run, triton: b
     assert run(TIMED, triton=triton) == ["(1, 10)", "(25, 100)"]
 
 
-TOO_OLD = (
-    'TorchBackendError torch.compile(backend="tilewright") needs torch 2.12 or newer, and 2.4.1+cpu is installed: '
-    "pip install 'torch>=2.12'"
-)
-CHANGED = """
-import torch._inductor.scheduler as scheduler
-torch.__version__ = '2.99.0'
-del scheduler.Scheduler.speedup_by_fusion
-"""
-
-WRONG = """
-import torch
-{before}
-try:
-    torch.compile(lambda x: x + 1, backend="tilewright", {arguments})(torch.ones(2))
-except Exception as error:
-    print(type(error).__name__, *str(error).splitlines())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "arguments", "message"),
-    [
-        ("", 'mode="fastest"', "Unrecognized mode=fastest"),
-        ("", 'options={"max_autotuned": True}', "Unexpected optimization option max_autotuned"),
-        ("torch.__version__ = '2.4.1+cpu'", "", TOO_OLD),
-        (CHANGED, "", "TorchBackendError torch 2.99.0 is not as this version of Tilewright knows it (type object 'Sch"),
-    ],
-)
-def test_mistakes_are_told(run: Run, before: str, arguments: str, message: str) -> None:
-    (line, *_) = run(WRONG.format(before=before, arguments=arguments))
-    assert message in line
-
-
-@pytest.mark.slow
-def test_a_cache_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
-    program = 'import torch\nprint(torch.compile(lambda x: x * 2, backend="tilewright")(torch.ones(2)).tolist())'
-    (tmp_path / "file").write_text("")
-    assert run(program, TRITON_CACHE_DIR=str(tmp_path / "file" / "below")) == ["[2.0, 2.0]"]
-
-
-KILLED = """
-import os, signal, torch
-from pathlib import Path
-from torch._inductor.async_compile import AsyncCompile
-torch.compile(lambda x: x + 3, backend="tilewright")(torch.ones(3))
-AsyncCompile.wait_pool_ready()
-pool = AsyncCompile.process_pool().process.pid
-for worker in Path(f"/proc/{pool}/task/{pool}/children").read_text().split():
-    os.kill(int(worker), signal.SIGKILL)
-print(torch.compile(lambda x: x.tanh() * 2, backend="tilewright")(torch.zeros(3)).tolist())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the workers are looked up in /proc")
-def test_killed_compile_workers(run: Run) -> None:
-    assert run(KILLED, workers=True) == ["[0.0, 0.0, 0.0]"]
-
-
-INDEXED = """
-import threading, torch
-
-def function(table, index):
-    return (table[index] * 2).sum(-1)
-
-compiled = torch.compile(function, backend="tilewright")
-table, index = torch.randn(100, 64), torch.randint(100, (50,))
-wrong = index.clone()
-wrong[7] = 100
-compiled(table, index)
-for _ in range(3):
-    try:
-        compiled(table, wrong)
-    except Exception as error:
-        print(type(error).__name__, "index out of bounds" in str(error))
-    torch.testing.assert_close(compiled(table, index), function(table, index))
-
-def call(passed, fails):
-    for _ in range(200):
-        try:
-            compiled(table, passed)
-            failed = False
-        except Exception:
-            failed = True
-        if failed is not fails:
-            mistakes.append(fails)
-
-mistakes = []
-threads = [threading.Thread(target=call, args=(wrong if fails else index, fails)) for fails in (False, True) * 2]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(mistakes)
-"""
-
-
-@pytest.mark.slow
-def test_wrong_indices_are_errors_of_the_launch_that_has_them(run: Run) -> None:
-    assert run(INDEXED) == ["DeviceAssertError True"] * 3 + ["[]"]
-
-
 HOOKED = """
 import torch
 
@@ -450,3 +344,42 @@ for side in (24, 36):
 def test_rows_of_any_size_are_rolled(run: Run) -> None:
     """The index has a remainder of `size - 2`, which is negative where a size stands for 1: torch asserts otherwise."""
     assert run(ROLLED) == []
+
+
+LISTS = """
+import torch
+
+def step(weights, gradients):
+    moments = torch._foreach_mul(gradients, 0.1)
+    torch._foreach_add_(weights, moments, alpha=-2.0)
+    return moments, torch._foreach_norm(weights)
+
+weights = [torch.randn(7, 11), torch.randn(3), torch.randn(2, 5, 4)]
+gradients = [torch.randn_like(each) for each in weights]
+copies = [each.clone() for each in weights]
+for ours, theirs in zip(torch.compile(step, backend="tilewright")(copies, gradients), step(weights, gradients)):
+    torch.testing.assert_close(ours, theirs)
+torch.testing.assert_close(copies, weights)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
+def test_operators_on_lists_of_tensors_are_one_kernel(run: Run, triton: bool) -> None:
+    program = f"{LISTS}\nprint(torch._inductor.metrics.generated_kernel_count)"
+    (kernels,) = run(program, triton=triton)
+    assert int(kernels) < 7  # twice three, and the norms
+
+
+SIGNS = """
+import torch
+
+for dtype in (torch.float64, torch.float32, torch.float16, torch.int32):
+    x = torch.tensor([-0.0, 0.0, -1.0, 2.0]).to(dtype)
+    print(torch.compile(torch.signbit, backend="tilewright")(x).tolist() == torch.signbit(x).tolist())
+"""
+
+
+@pytest.mark.slow
+def test_zeros_have_their_signs(run: Run) -> None:
+    assert run(SIGNS) == ["True"] * 4

@@ -32,3 +32,26 @@ def test_the_output_may_overlap_the_input(apart: int, width: int, level: str | N
         places_kept[(1,)](x, memory[100:], memory[100 + apart :], columns_of, 10, width, B=64)
     np.testing.assert_array_equal(memory, expected)
     np.testing.assert_array_equal(columns_of, x[column])
+
+
+@tw.jit
+def sums_spread(x, out, step, n, m, Y: tl.constexpr, X: tl.constexpr, R: tl.constexpr):
+    """Wide offsets, for the loop of a sum and for that of the store behind it, are kept in a buffer of one row."""
+    y = tl.program_id(1) * Y + tl.arange(0, Y)[:, None, None]
+    i = tl.program_id(0) * X + tl.arange(0, X)[None, :, None]
+    r = tl.arange(0, R)[None, None, :]
+    inside = (y < n) & (i < m)
+    offset = r + 12 * i + 12 * step.to(tl.int64) * y
+    total = tl.sum(tl.load(x + offset, inside & (r < 12), 0.0), 2)[:, :, None]
+    tl.store(out + offset, tl.broadcast_to(total, [Y, X, R]), inside & (r < 12))
+
+
+@pytest.mark.parametrize("apart", [-24, -12, 0, 12, 400])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 5), (3, 8), (1, 1), (4, 7)])
+def test_offsets_in_a_buffer_of_one_row_belong_to_that_row(rows: int, columns: int, apart: int) -> None:
+    memory = np.arange(1000, dtype=np.float64)
+    count, expected = rows * columns * 12, memory.copy()
+    sums = memory[100 : 100 + count].reshape(rows, columns, 12).sum(2, keepdims=True)
+    expected[100 + apart : 100 + apart + count] = np.broadcast_to(sums, (rows, columns, 12)).ravel()
+    sums_spread[(1, 1)](memory[100:], memory[100 + apart :], columns, rows, columns, Y=4, X=8, R=16)
+    np.testing.assert_array_equal(memory, expected)

@@ -109,8 +109,10 @@ class Copies:
         spec = _original(module.__name__)
         vars(module).update(__file__=spec.origin, __builtins__=vars(builtins) | {"__import__": _import})
         exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
-        if spec.name.endswith(".triton_compat"):  # the cache of tuning, not copied, makes configs of the real class
-            vars(module)["Config"] = import_module(spec.name).Config
+        if spec.name.endswith(".triton_compat"):
+            # The cache of tuning, not copied, makes configs of the real class, and torch's heuristics tell configs from
+            # dictionaries by `Config` while they make some by `triton.Config`: the kernels of a list of tensors.
+            vars(module)["Config"] = vars(module)["triton"].Config = import_module(spec.name).Config
         if spec.name.endswith(".triton_heuristics"):
             change_heuristics(module)
 

@@ -27,6 +27,8 @@ Masked values. Inductor reads memory under a mask, and what is masked off is the
 kernel has just stored what it is to read, torch 2.13 takes that value without the mask: there were numbers in place of
 padding.
 
+Signs. Inductor asks for the sign bit of a float32, and else compares with 0: a -0.0 of float64 had none.
+
 Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
 16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
 
@@ -279,6 +281,19 @@ def store_indices(lowerings: Any) -> None:
         return original(weight, indices, *rest, **named)
 
     known[overload] = of_rows
+
+
+def tell_signs(kernels: Any) -> None:
+    """Let the module `KERNELS` ask for the sign bit of floats of any size on CPUs."""
+    overrides, graph = kernels.TritonKernelOverrides, kernels.V
+    original = overrides.signbit
+
+    def signbit(x: Any) -> str:
+        on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
+        exact = f"(libdevice.signbit({x}) != 0) if ({x}).dtype.is_floating() else {x} < 0"
+        return exact if on_cpu else str(original(x))
+
+    overrides.signbit = staticmethod(signbit)
 
 
 def begin_kernels(text: str, kernels: Any) -> None:

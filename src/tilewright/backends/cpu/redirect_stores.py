@@ -12,11 +12,11 @@ Each buffer is copied to where it belongs, one store after the other, in program
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.backends.cpu.costs import inputs
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.dialects.cpu import GuardedStore, Nest, tile_of
+from tilewright.dialects.cpu import GuardedStore, Nest, Read, Write, tile_of
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Location
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.declare import OPS
@@ -47,13 +47,18 @@ def redirect_stores(module: Op) -> bool:
 def _copy(nest: Nest, store: GuardedStore) -> Op:
     """A nest that does `store`, which stands in `nest`, from its buffer.
 
-    A mask that the stores may have changed comes from the buffer that keeps it.
+    A mask that the stores may have changed comes from the buffer that keeps it. What a buffer of one row has kept of
+    an address is computed anew: only the last row is still there.
     """
     mask, kept, location = store.mask, store.kept_mask, store.location
     needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]
     body, copies = Block(), dict[Value, Value]()
-    for op in _makers(needed, nest.body):
-        body.append(op.clone(copies))
+    rows = {op.buffer: op.value for op in nest.body if isinstance(op, Write) and op.row}
+    for op in _makers(needed, nest.body, rows):
+        if _is_row(op):
+            copies[op.results[0]] = copies[rows[op.operands[0]]]
+        else:
+            body.append(op.clone(copies))
     pointer, *masks = [copies.get(value, value) for value in needed]
     tile = _read(store.buffer, body, location)
     if kept is not None:
@@ -65,14 +70,19 @@ def _copy(nest: Nest, store: GuardedStore) -> Op:
     return Op(OPS["cpu.nest"], (), (), attributes, [Region([body])], (), nest.location)
 
 
-def _makers(values: Sequence[Value], body: Block) -> list[Op]:
-    """The ops of `body` that `values` are computed from, in order."""
+def _is_row(op: Op) -> bool:
+    """Whether `op` reads a buffer of one row."""
+    return isinstance(op, Read) and op.row
+
+
+def _makers(values: Sequence[Value], body: Block, rows: Mapping[Value, Value]) -> list[Op]:
+    """The ops of `body` that `values` are computed from, in order; `rows` has what buffers of one row keep."""
     needed, stack = set[Op](), list(values)
     while stack:
         op = stack.pop().op
         if op is not None and op.block is body and op not in needed:
             needed.add(op)
-            stack.extend(inputs(op))
+            stack.extend([rows[op.operands[0]]] if _is_row(op) else inputs(op))
     return [op for op in body if op in needed]
 
 
