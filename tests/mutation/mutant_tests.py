@@ -28,20 +28,14 @@ FOLDERS = {
 }
 """Where the tests of a part of the package are, if not in the folder of the same name."""
 
-OF_CONSTANTS = "tests/test_constants.py"
-"""The test that looks at what modules hold."""
-
 Costs = dict[str, float]
 """Tests with their seconds."""
 Rank = Callable[[str], tuple[bool, ...]]
 
 
 def quick_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float) -> list[str]:
-    """The shortest tests that run a mutant's block; outside of functions first the table of constants."""
-    found = tests_of(mutant, tests)
-    tables = [test for test in found if test.startswith(OF_CONSTANTS)]
-    others = {test: cost for test, cost in found.items() if test not in tables}
-    return [*tables, *_affordable(others, seconds)][:MAX_TESTS]
+    """The shortest tests that run a mutant's block."""
+    return list(_affordable(tests_of(mutant, tests), seconds))[:MAX_TESTS]
 
 
 def late_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float, tried: Iterable[str] = ()) -> list[str]:
@@ -61,7 +55,7 @@ def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
     """The tests that run a mutant's block.
 
     Of what no function says, they are those that run a function with a name that the mutant's statement binds, or else
-    those that run any function of its file; and the table of constants.
+    those that run any function of its file.
     """
     module = module_of(mutant.path)
     mark = mark_of(mutant.text, mutant.function, mutant.line)
@@ -70,8 +64,6 @@ def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
     users = {f"{module}:{function}" for function in users_of(mutant.text, mutant.line)}
     others = [these for place, these in tests.items() if place in users]
     others = others or [these for place, these in tests.items() if place.partition(":")[0] == module]
-    tables = {test: cost for test, cost in tests.get(ANY, {}).items() if test.startswith(OF_CONSTANTS)}
-    others.append(tables)
     return {test: seconds for these in others for test, seconds in these.items()}
 
 

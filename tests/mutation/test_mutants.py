@@ -161,8 +161,6 @@ def test_tests_of_a_block_are_started_or_of_functions_that_use_a_constant_or_of_
     assert mutant_tests.tests_of(more, {**tests, "tilewright.ir.parts:f": {"three": 3.0}}) == {"three": 3.0}
     del tests["tilewright.ir.parts:A.run"]
     assert mutant_tests.tests_of(RUN, tests) == {}
-    table = f"{mutant_tests.OF_CONSTANTS}::test_constants"
-    assert mutant_tests.quick_tests(more, {**tests, "": {table: 99.0}}, seconds=1)[0] == table
 
 
 def test_late_tests_are_those_left_then_those_of_the_folder() -> None:
