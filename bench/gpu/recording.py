@@ -55,7 +55,8 @@ class RecordingGpu(SimulatedGpu):
 
     def launch(self, kernel: Any, grid: tuple[int, int, int], values: Sequence[Any], stream: int | None) -> None:
         named = zip(kernel.names, values, strict=True)
-        regions = Regions(DeviceMemory(), [(name, value) for name, value in named if isinstance(value, ArrayView)])
+        arrays = [(name, value) for name, value in named if isinstance(value, ArrayView)]
+        regions = Regions(DeviceMemory(), arrays, "array")
         before = _contents(regions)
         on_cpu = _on_cpu(kernel, grid, values, regions)
         _restore(regions, before)

@@ -20,7 +20,7 @@ HEAD = """
 !tile = tensor<512xf32, #row>
 !offsets = tensor<512xi32, #row>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32} {
-tt.func public @f(%n: i32, %one: i32, %step: !offsets, %p0: !pointers, %x0: !tile, %b: i1) {
+tt.func public @f(%n: i32, %one: i32, %step: !offsets, %p0: !pointers, %other: !pointers, %x0: !tile, %b: i1) {
 """
 
 
@@ -76,11 +76,16 @@ def test_branches_go_to_the_ends() -> None:
     body = f"{branch}\n{use}\n{LOAD.replace('%p ', '%p2 ')}\n%y = arith.addf %sum, %x : !tile\n{NEXT}"
     _, slots = scheduled(body)
     assert slots["scf.if"] == (0, 0)
-    body = f"{LOAD}\n%y = arith.addf %sum, %x : !tile\nscf.if %b {{ tt.store %p, %y : !pointers }}\n{NEXT}"
+    body = f"{LOAD}\n%y = arith.addf %sum, %x : !tile\nscf.if %b {{ tt.store %other, %y : !pointers }}\n{NEXT}"
     _, slots = scheduled(body)
     stage, cluster = slots["scf.if"]
     assert stage == 2
     assert cluster == max(cluster for _, cluster in slots.values())
+
+
+def test_loads_and_stores_of_one_pointer_stay() -> None:
+    _, slots = scheduled(f"{LOAD}\n%y = arith.addf %sum, %x : !tile\ntt.store %p, %y : !pointers\n{NEXT}")
+    assert slots == {}
 
 
 @pytest.mark.parametrize("barrier", ["ttg.barrier local", 'tt.print ": " {hex = false, isSigned = array<i32>}'])

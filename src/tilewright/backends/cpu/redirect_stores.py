@@ -13,6 +13,7 @@ Each buffer is copied to where it belongs, one store after the other, in program
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from tilewright.backends.cpu.costs import inputs
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -56,7 +57,7 @@ def _copy(nest: Nest, store: GuardedStore) -> Op:
     rows = {op.buffer: op.value for op in nest.body if isinstance(op, Write) and op.row}
     for op in _makers(needed, nest.body, rows):
         if _is_row(op):
-            copies[op.results[0]] = copies[rows[op.operands[0]]]
+            copies[op.results[0]] = copies[rows[op.buffer]]
         else:
             body.append(op.clone(copies))
     pointer, *masks = [copies.get(value, value) for value in needed]
@@ -70,7 +71,7 @@ def _copy(nest: Nest, store: GuardedStore) -> Op:
     return Op(OPS["cpu.nest"], (), (), attributes, [Region([body])], (), nest.location)
 
 
-def _is_row(op: Op) -> bool:
+def _is_row(op: Op) -> TypeGuard[Read]:
     """Whether `op` reads a buffer of one row."""
     return isinstance(op, Read) and op.row
 
@@ -82,7 +83,7 @@ def _makers(values: Sequence[Value], body: Block, rows: Mapping[Value, Value]) -
         op = stack.pop().op
         if op is not None and op.block is body and op not in needed:
             needed.add(op)
-            stack.extend([rows[op.operands[0]]] if _is_row(op) else inputs(op))
+            stack.extend([rows[op.buffer]] if _is_row(op) else inputs(op))
     return [op for op in body if op in needed]
 
 

@@ -71,10 +71,6 @@ ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
 """The attributes of a product that is rounded before anything is added to it."""
 
 
-_ZEROS_TELL = ("arith.addi", "arith.muli", "arith.extsi")
-"""The ops that a known zero decides: a sum is its other operand, a product or a wider number the zero."""
-
-
 def evaluate(c: Context, value: Value, index: Index) -> Lane:
     """The lanes of `value` at `index`; ops are built where they are needed, and only once."""
     if value in c.reduced:
@@ -136,9 +132,8 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
         raise InternalError(f"{op.name} has no CPU lowering")
     operands = [evaluate(c, v, index if isinstance(v.type, TensorType) else ()) for v in op.operands]
     numbers = [x.value for x in operands if isinstance(x, Uniform)]
-    if op.name in _ZEROS_TELL and 0 in numbers:
-        begins_with_zero = isinstance(operands[0], Uniform) and operands[0].value == 0
-        return operands[-1 if begins_with_zero is (op.name == "arith.addi") else 0]
+    if 0 in numbers and (decided := _decided_by_zero(op, operands)) is not None:
+        return decided
     if len(numbers) == len(operands):
         level = max((level_of(x) for x in operands), default=0)
         values = [c.value(number, v.type.scalar) for number, v in zip(numbers, op.operands, strict=True)]
@@ -149,6 +144,17 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
     vectors = [c.as_vector(x, v.type.scalar) for x, v in zip(operands, op.operands, strict=True)]
     level = max([v.level for v in vectors])
     return Vector(c.copy(level, op, [v.value for v in vectors], c.lanes), level)
+
+
+def _decided_by_zero(op: Op, operands: list[Lane]) -> Lane | None:
+    """The value that a known zero gives `op`: a sum is its other operand, a product or a wider number the zero."""
+    zero: Lane = next(lane for lane in operands if isinstance(lane, Uniform) and lane.value == 0)
+    match op.name:
+        case "arith.addi":
+            return operands[1] if operands[0] is zero else operands[0]
+        case "arith.muli" | "arith.extsi":
+            return zero
+    return None
 
 
 def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
