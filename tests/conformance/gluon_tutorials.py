@@ -1,9 +1,10 @@
-"""Triton's tutorials of Gluon on simulated GPUs, their test functions at reduced sizes.
+"""Triton's tutorials and examples of Gluon on simulated GPUs, their test functions at reduced sizes.
 
     python tests/conformance/gluon_tutorials.py ~/triton.git               # all
-    python tests/conformance/gluon_tutorials.py ~/triton.git 01 05         # some
+    python tests/conformance/gluon_tutorials.py ~/triton.git 01 05         # some tutorials
+    python tests/conformance/gluon_tutorials.py ~/triton.git example       # the examples
 
-The first argument is a repository of Triton, of whose HEAD the tutorials are; nothing of it is in this one. It needs
+The first argument is a repository of Triton, of whose HEAD the files are; nothing of it is in this one. It needs
 torch and pytest. Each function runs in a process of its own by `tilewright run`, on tensors of the CPU: the tutorials'
 `cuda` is replaced. A function passes if it ends without an error, which all of them raise where results are wrong.
 """
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -115,14 +117,56 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("14-multicta", "test_matmul_multicta", (), 100),
 )
 """Tutorial, function, arguments and compute capability; behind `=` stands what the tutorial's module evaluates."""
+FPROP, DGRAD, WGRAD = (f"=conv2d_{kind}_fixed" for kind in ("fprop", "dgrad", "wgrad"))
+SMALL = (
+    "=MLPConfig(name='', num_experts=8, experts_per_token=2, num_expert_shards=2, hidden_size=512,"
+    " intermediate_size=512)"
+)
+EXAMPLES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
+    ("example/01-attention-forward", "test_op", (1, 1, 512, 64, False, "=torch.float16", False, "=()"), 100),
+    ("example/01-attention-forward", "test_op", (1, 2, 512, 128, True, "=torch.bfloat16", False, "=()"), 100),
+    ("example/01-attention-forward", "test_op", (1, 1, 512, 64, False, "=torch.float8_e5m2", False, "=()"), 100),
+    ("example/01-attention-forward", "test_op", (1, 1, 1024, 64, True, "=torch.float16", False, "=((1, 0),)"), 100),
+    ("example/02-conv-fprop", "test_op", (FPROP, 1, 96, 1, 8, 128, 1, 2, "=(1, 2)", 0), 100),
+    ("example/02-conv-fprop", "test_op", (FPROP, 2, 5, 16, 16, 96, 3, 3, 1, 1), 100),
+    ("example/02-conv-dgrad", "test_op", (DGRAD, 2, 64, 8, 8, 64, 3, 3, 1, 1), 100),
+    ("example/02-conv-dgrad", "test_op", (DGRAD, 1, 64, 8, 8, 64, 3, 3, 2, 1), 100),
+    ("example/02-conv-wgrad", "test_op", (WGRAD, 2, 5, 16, 16, 96, 3, 3, 1, 1), 100),
+    ("example/02-conv-wgrad", "test_op", (WGRAD, 4, 96, 1, 8, 128, 1, 2, "=(1, 2)", 0), 100),
+    (
+        "example/03-matmul-multicta", "test_matmul_matches_torch",
+        (100, 200, 200, 64, 128, 64, 0, 8, "=()", 2, 2, 32, 4), 100,
+    ),
+    (
+        "example/03-matmul-multicta", "test_matmul_matches_torch",
+        (100, 200, 200, 128, 256, 64, 1, 8, "=((1, 0),)", 2, 2, 32, 4), 100,
+    ),
+    (
+        "example/04-2cta-block-scale-matmul", "test_mma_scaled_warp_specialized",
+        (128, 128, 640, "mxfp8", "mxfp8", 1, 128, 64, 5), 100,
+    ),
+    (
+        "example/04-2cta-block-scale-matmul", "test_mma_scaled_warp_specialized",
+        (256, 256, 640, "nvfp4", "nvfp4", 2, 256, 64, 5), 100,
+    ),
+    ("example/05-moe-bmm1-fused-gather", "test_op", (SMALL, 16), 100),
+)
+"""The same of the examples, which are in python/examples/gluon; the last one uses the library python/triton_kernels."""
+ENDING = re.compile(r"^(        i \+= 1\n)(?=\n\n@gluon\.jit\ndef _matmul_kernel)", re.MULTILINE)
+"""The end of the partition of stores of example 03, which does not wait for its last copies either."""
+OF_A_GPU = 'device=f"cuda:{torch.cuda.current_device()}"'
+"""The device of example 05."""
 PROGRAM = """
 import importlib.util, json, sys
 import types
 import torch, tilewright
 import triton._C.libtriton
 triton._C.libtriton.gluon_ir = types.ModuleType("gluon_ir")  # 09 imports it to draw a layout
+gpu = {"multi_processor_count": 2, "major": 10, "minor": 0, "shared_memory_per_block_optin": 232448}
+torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(**gpu)
 name, function, arguments, capability = json.loads(sys.argv[1])
-with tilewright.simulate(f"cuda:{capability}"):
+# What libraries pad is a part of the same allocation.
+with tilewright.simulate(f"cuda:{capability}", bounds="storage" if name.startswith("example") else "array"):
     spec = importlib.util.spec_from_file_location("tutorial", f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["tutorial"] = module
@@ -133,26 +177,52 @@ with tilewright.simulate(f"cuda:{capability}"):
 """
 
 
+def unpack_examples(repository: Path, folder: Path) -> None:
+    """Put the examples into a folder `example`, for the CPU, and the library that one of them uses beside it."""
+    git = ["git", f"--git-dir={repository}"]
+    command = [*git, "archive", "HEAD:python/triton_kernels", "triton_kernels"]
+    archive = subprocess.run(command, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "x", "-C", str(folder)], input=archive, check=True)
+    (folder / "example").mkdir()
+    for path in paths(git, "python/examples/gluon/"):
+        text = on_cpu(source(git, path)).replace(OF_A_GPU, 'device="cpu"')
+        (folder / "example" / Path(path).name).write_text(ENDING.sub(r"\1    tma.store_wait(0)\n", text))
+
+
+def paths(git: Sequence[str], folder: str) -> list[str]:
+    """The Python files in a folder of the repository."""
+    command = [*git, "ls-tree", "--name-only", "HEAD", folder]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [path for path in found if path.endswith(".py")]
+
+
+def source(git: Sequence[str], path: str) -> str:
+    """The text of a file of the repository."""
+    return subprocess.run([*git, "show", f"HEAD:{path}"], capture_output=True, text=True, check=True).stdout
+
+
+def on_cpu(text: str) -> str:
+    """A program whose tensors are in the memory of the CPU."""
+    for quote in "\"'":
+        text = text.replace(f"{quote}cuda{quote})", f"{quote}cpu{quote})")
+        text = text.replace(f"device={quote}cuda{quote}", f"device={quote}cpu{quote}")
+    return MEASURES.sub("", text)
+
+
 def unpack(repository: Path, folder: Path) -> None:
     """Put the tutorials into a folder, for the CPU."""
     git = ["git", f"--git-dir={repository}"]
-    command = [*git, "ls-tree", "--name-only", "HEAD", "python/tutorials/gluon/"]
-    for path in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split():
-        if path.endswith(".py"):
-            text = subprocess.run([*git, "show", f"HEAD:{path}"], capture_output=True, text=True, check=True).stdout
-            for quote in "\"'":
-                text = text.replace(f"{quote}cuda{quote})", f"{quote}cpu{quote})")
-                text = text.replace(f"device={quote}cuda{quote}", f"device={quote}cpu{quote}")
-            text = MEASURES.sub("", text)
-            if Path(path).name.startswith("14"):
-                text = WAITS.sub(r"\1\n    tma.store_wait(0)\n\n\n", text)
-                for size, smaller in SMALLER:
-                    text = text.replace(size, smaller)
-            if Path(path).name.startswith("11"):
-                text = DRAIN.sub(DRAINED, text)
-            if Path(path).name.startswith("13"):
-                text = EARLIER.sub(r"\2\1", text)
-            (folder / Path(path).name).write_text(text)
+    for path in paths(git, "python/tutorials/gluon/"):
+        text = on_cpu(source(git, path))
+        if Path(path).name.startswith("14"):
+            text = WAITS.sub(r"\1\n    tma.store_wait(0)\n\n\n", text)
+            for size, smaller in SMALLER:
+                text = text.replace(size, smaller)
+        if Path(path).name.startswith("11"):
+            text = DRAIN.sub(DRAINED, text)
+        if Path(path).name.startswith("13"):
+            text = EARLIER.sub(r"\2\1", text)
+        (folder / Path(path).name).write_text(text)
 
 
 def run(folder: Path, case: tuple[str, str, tuple[object, ...], int]) -> str:
@@ -175,12 +245,14 @@ def run(folder: Path, case: tuple[str, str, tuple[object, ...], int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repository", type=Path)
-    parser.add_argument("tutorials", nargs="*", help="the numbers of some")
+    parser.add_argument("tutorials", nargs="*", help="the numbers of some, or `example`")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         unpack(arguments.repository, folder)
-        cases = [case for case in CASES if not arguments.tutorials or case[0].startswith(tuple(arguments.tutorials))]
+        unpack_examples(arguments.repository, folder)
+        names = tuple(arguments.tutorials)
+        cases = [case for case in (*CASES, *EXAMPLES) if not names or case[0].startswith(names)]
         passed = 0
         for case in cases:
             begin = time.perf_counter()

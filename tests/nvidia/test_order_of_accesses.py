@@ -51,6 +51,28 @@ def products_by_descriptor(a, b, out, steps, N: tl.constexpr, IN_PLACE: tl.const
         target.store([(step + 1) * 128, 0], product.to(tl.float16))
 
 
+@tw.jit(noinline=True)
+def raised(a, start, BM: tl.constexpr):
+    at = start + tl.arange(0, BM)
+    tl.store(a + BM + at, tl.load(a + at) + 1)
+
+
+@tw.jit
+def sums_of_what_others_store(a, out, n, BM: tl.constexpr, HOW: tl.constexpr):
+    at = tl.arange(0, BM)
+    total = tl.zeros((BM,), tl.float32)
+    for start in tl.range(0, n - BM, BM, num_stages=3):
+        found = tl.load(a + start + at)
+        total += found
+        if HOW == "call":
+            raised(a, start, BM)
+        else:
+            bits = (a + start + BM + at).to(tl.int64)
+            asm: tl.constexpr = "st.global.b32 [$1], $2; mov.b32 $0, 0;"
+            tl.inline_asm_elementwise(asm, "=r,l,r", [bits, found + 1], tl.int32, is_pure=False, pack=1)
+    tl.store(out + at, total)
+
+
 @tw.jit
 def next_row(a, table, steps, N: tl.constexpr):
     """Each step writes which row the next one reads."""
@@ -78,6 +100,14 @@ def test_loads_do_not_run_ahead_of_stores_that_they_may_meet(capability: int) ->
     kernel = compiled(plus_one_by_pointer, [a, out, 1024], capability=capability, BM=128, IN_PLACE=False)
     np.testing.assert_array_equal(launch(kernel, (1,), [a, out, 1024])[1][::128], [0, *[1] * 7])
     assert has_run_ahead(kernel)
+
+
+@pytest.mark.parametrize("how", ["call", "assembly"])
+def test_functions_and_assembly_may_store_where_their_operands_lead(how: str) -> None:
+    arguments = [np.zeros(1024, np.float32), np.zeros(128, np.float32), 1024]
+    kernel = compiled(sums_of_what_others_store, arguments, BM=128, HOW=how)
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[1], sum(range(7)))
+    assert not has_run_ahead(kernel)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)

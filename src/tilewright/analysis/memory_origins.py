@@ -13,12 +13,14 @@ apart, as Triton takes them: a pipelined loop loads ahead of what it stores thro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
 from tilewright.analysis.value_flow import propagate
 from tilewright.dialects.traits import Atomic, PointerAccess, WritesMemory
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorRead
+from tilewright.dialects.tt_elementwise import InlineAsm
+from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import IntToPtr, Load
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
 from tilewright.dialects.ttng_descriptors import (
@@ -28,12 +30,15 @@ from tilewright.dialects.ttng_descriptors import (
     DescriptorCopyOut,
 )
 from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_pure
 from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
 
 READS = (Load, DescriptorRead, AsyncCopyGlobalToLocal, AsyncTmaCopyGlobalToLocal, AsyncTmaGather)
 """Ops that read global memory."""
 WRITES = (WritesMemory, DescriptorCopyOut)
 """Ops that write it."""
+ANYTHING = (Call, InlineAsm)
+"""Ops that may read and write it wherever their operands lead to."""
 
 
 class GlobalAccess(NamedTuple):
@@ -51,11 +56,21 @@ class GlobalAccess(NamedTuple):
 
 def global_accesses(loop: Op) -> list[GlobalAccess]:
     """The accesses of `loop` to global memory in their order, if it writes there at all."""
-    ops = [op for op in loop.walk() if isinstance(op, (*READS, *WRITES))]
-    if not any(isinstance(op, WRITES) for op in ops):
+    ops = [op for op in loop.walk() if isinstance(op, (*READS, *WRITES)) or _may_do_anything(op)]
+    if all(isinstance(op, READS) for op in ops):
         return []
     origins = address_origins(loop)
-    return [GlobalAccess(op, frozenset(origins[_address(op)]), isinstance(op, WRITES)) for op in ops]
+    found = (GlobalAccess(op, _origins(op, origins), not isinstance(op, READS)) for op in ops)
+    return [access for access in found if access.origins or not _may_do_anything(access.op)]
+
+
+def _may_do_anything(op: Op) -> bool:
+    return isinstance(op, ANYTHING) and not is_pure(op)
+
+
+def _origins(op: Op, origins: Mapping[Value, set[Value]]) -> frozenset[Value]:
+    """Where the addresses that `op` accesses come from."""
+    return frozenset[Value]().union(*(origins.get(value, ()) for value in _addresses(op)))
 
 
 def reads_what_is_written(loop: Op) -> set[Op]:
@@ -90,8 +105,10 @@ def _is_address(type: Type) -> bool:
     return isinstance(element, (PointerType, TensorDescType))
 
 
-def _address(op: Op) -> Value:
-    return op.descriptor if isinstance(op, (DescriptorAccess, DescriptorCopy)) else cast(PointerAccess, op).pointer
+def _addresses(op: Op) -> list[Value]:
+    if _may_do_anything(op):
+        return op.operands
+    return [op.descriptor if isinstance(op, (DescriptorAccess, DescriptorCopy)) else cast(PointerAccess, op).pointer]
 
 
 def _acquires(op: Op) -> bool:
