@@ -55,7 +55,7 @@ def unpack(repository: Path, folder: Path) -> None:
 
 
 def run(folder: Path, machine: str) -> str:
-    """What pytest says at the end."""
+    """The last line of pytest, and the tests that failed."""
     names = ("",) if machine == "cpu" else SMALLEST
     path = os.pathsep.join([str(SOURCE), str(folder), os.environ.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "MACHINE": machine, "EACH": str(EACH[machine]), "NAMES": ",".join(names)}

@@ -42,6 +42,24 @@ def plus_one_by_descriptor(a, out, n, BM: tl.constexpr, BN: tl.constexpr, IN_PLA
 
 
 @tw.jit
+def stored_in_turns(out, n, BM: tl.constexpr, BN: tl.constexpr, HOW: tl.constexpr):
+    """Steps that write halves of a block side by side, one over the other, the same block again, or add to it."""
+    target = tl.make_tensor_descriptor(out, [n, 2 * BN], [2 * BN, 1], [BM, BN])
+    for start in tl.range(0, n, BM):
+        tile = tl.full((BM, BN), 1, tl.float32) * (start + 1)
+        if HOW == "halves":
+            target.store([start, 0], tile)
+            target.store([start, BN], tile + 1)
+        elif HOW == "over":
+            target.store([start, 0], tile)
+            target.store([start, start * 0], tile + 1)
+        elif HOW == "again":
+            target.store([0, 0], tile)
+        else:
+            target.atomic_add([0, 0], tile)
+
+
+@tw.jit
 def products_by_descriptor(a, b, out, steps, N: tl.constexpr, IN_PLACE: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [(steps + 1) * 128, N], [N, 1], [128, N])
     right = tl.make_tensor_descriptor(b, [N, N], [N, 1], [N, N])
@@ -132,6 +150,19 @@ def test_descriptors_of_one_tensor(capability: int) -> None:
         np.testing.assert_array_equal(found[::8, 0], np.arange(8) if in_place else [0, *[1] * 7])
         waits = kernel.asm["ptx"].count("cp.async.bulk.wait_group.read") - kernel.asm["ptx"].count("tensormap.cp")
         assert (waits == 0) is in_place  # stores run on while nobody reads what they write
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("how", ["halves", "over", "again", "added"])
+def test_stores_run_on_while_no_other_overwrites_them(how: str, capability: int) -> None:
+    out = np.zeros((32, 64), np.float32)
+    kernel = compiled(stored_in_turns, [out, 32], capability=capability, BM=8, BN=32, HOW=how)
+    found = launch(kernel, (1,), [out, 32])[0]
+    starts = np.arange(0, 32, 8) + 1
+    first = {"halves": starts, "over": starts + 1, "again": [25, 0, 0, 0], "added": [sum(starts), 0, 0, 0]}
+    np.testing.assert_array_equal(found[::8, 0], first[how])
+    np.testing.assert_array_equal(found[::8, 32], starts + 1 if how == "halves" else 0)
+    assert ("read_only" in kernel.asm["ttgir"]) is (how in ("halves", "added"))
 
 
 @pytest.mark.parametrize("capability", [90, 100])

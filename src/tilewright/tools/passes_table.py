@@ -60,6 +60,7 @@ SECTIONS = {
     "lower_nests": "vector-loops.md#from-a-nest-to-a-loop",
     "expand_dots": "vector-loops.md#a-product-of-tiles",
     "expand_networks": "sorting-networks.md#a-network-as-loops-over-vectors",
+    "interchange_rows": "vector-loops.md#sums-along-rows-row-by-row",
     "keep_lanes": "vector-loops.md#lanes-that-all-rows-share",
     "stream_stores": "loop-versions.md#loops-that-store-past-the-caches-and-loops-that-ask-ahead",
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",

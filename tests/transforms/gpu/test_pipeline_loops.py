@@ -97,7 +97,7 @@ LOOPS = {
     %kf = arith.sitofp %kt : !offsets to !tile
     %w = arith.mulf %v, %kf : !tile
     %t = arith.addf %s, %w : !tile
-    scf.if %b {{ tt.store %p, %t : !pointers }}
+    scf.if %b {{ tt.store %yp, %t : !pointers }}
     {NEXT}
     scf.yield %t, %q : !tile, !pointers
   }}""",

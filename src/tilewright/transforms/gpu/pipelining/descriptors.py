@@ -21,19 +21,23 @@ Stores by descriptor in a loop run on while the loop goes ahead.
                                                    ttng.async_tma_store_wait {pendings = 0}
 
 The buffer may be written again as soon as the store before has read it. Stores of tiles of one type share a buffer. In
-a loop that may read what it has stored, each store is complete before the loop goes on.
+a loop that may read or overwrite what it has stored, each store is complete before the loop goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
-from tilewright.analysis.memory_origins import reads_what_is_written
+from tilewright.analysis.memory_origins import global_accesses, reads_what_is_written
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, Loop
 from tilewright.dialects.tt_descriptors import (
+    BlockWrite,
+    DescriptorReduce,
     DescriptorWrite,
     MakeTensorDescriptor,
+    descriptor_type,
 )
 from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import UNIT, Number
@@ -48,6 +52,7 @@ from tilewright.transforms.gpu.tma_lowering import (
     start_writing,
     write_descriptor,
 )
+from tilewright.transforms.matching import binary_of, constant_of, is_inside
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -142,7 +147,7 @@ def pipeline_stores(loop: Loop) -> None:
     stores = _stores(loop.regions[-1].block)
     if not stores or any(isinstance(op, Atomic) and op.sem != "relaxed" for op in loop.walk()):
         return
-    if reads_what_is_written(loop):
+    if reads_what_is_written(loop) or _may_overwrite(stores, loop):
         return
     makes_descriptors = any(store.descriptor.op is not None for store in stores)
     buffers: dict[tuple[object, Type], Value] = {}
@@ -158,6 +163,47 @@ def pipeline_stores(loop: Loop) -> None:
         behind.op("ttg.local_dealloc", (buffer,))
     if makes_descriptors and isinstance(loop, For):
         lower_descriptors(loop, Schedule(STAGES))
+
+
+def _may_overwrite(stores: Sequence[DescriptorWrite], loop: Loop) -> bool:
+    """Whether a store of `loop` may write where one before has written: nothing orders copies that run on.
+
+    Stores in different steps are apart if where they write changes from step to step.
+    """
+    if any(not isinstance(store, DescriptorReduce) and not _moves(store, loop) for store in stores):
+        return True
+    accesses = {access.op: access for access in global_accesses(loop)}
+    pairs = combinations(stores, 2)
+    return any(accesses[one].may_meet(accesses[other]) and not _are_apart(one, other) for one, other in pairs)
+
+
+def _moves(store: DescriptorWrite, loop: Loop) -> bool:
+    """Whether `store` writes elsewhere in each step of `loop`."""
+    return any(is_inside(value, loop) for value in store.operands if value is not store.value)
+
+
+def _are_apart(one: DescriptorWrite, other: DescriptorWrite) -> bool:
+    """Whether two stores through one descriptor write blocks at a constant distance along an axis, or combine alike."""
+    if isinstance(one, DescriptorReduce) and isinstance(other, DescriptorReduce) and one.operation == other.operation:
+        return True  # each sum counts, whatever the order
+    if one.descriptor is not other.descriptor or not (isinstance(one, BlockWrite) and isinstance(other, BlockWrite)):
+        return False
+    extents = descriptor_type(one, one.descriptor).block.shape
+    for a, b, extent in zip(one.indices, other.indices, extents, strict=True):
+        (base, start), (other_base, other_start) = _with_constant(a), _with_constant(b)
+        if base is other_base and abs(start - other_start) >= extent:
+            return True
+    return False
+
+
+def _with_constant(index: Value) -> tuple[Value | None, int]:
+    """The value that a constant is added to, and the constant."""
+    constant = constant_of(index)
+    if constant is not None:
+        return None, int(constant)
+    added = binary_of(index, "arith.addi")
+    second = None if added is None else constant_of(added.rhs)
+    return (index, 0) if added is None or second is None else (added.lhs, int(second))
 
 
 def _stores(block: Block) -> list[DescriptorWrite]:
