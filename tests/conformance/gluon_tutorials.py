@@ -205,7 +205,8 @@ def on_cpu(text: str) -> str:
     """A program whose tensors are in the memory of the CPU."""
     for quote in "\"'":
         text = text.replace(f"{quote}cuda{quote})", f"{quote}cpu{quote})")
-        text = text.replace(f"device={quote}cuda{quote}", f"device={quote}cpu{quote}")
+        for equals in ("=", " = "):
+            text = text.replace(f"device{equals}{quote}cuda{quote}", f"device{equals}{quote}cpu{quote}")
     return MEASURES.sub("", text)
 
 
