@@ -34,10 +34,16 @@ if machine != "cpu":
     opened.__enter__()
 torch.cuda.current_device = lambda: 0
 torch.cuda.empty_cache = lambda: None
+of_floats = torch.histc
+torch.histc = lambda x, **options: of_floats(x.float(), **options).to(x.dtype)  # torch's CPU has none of integers
+
+def is_supported(case):
+    return not (case["do_gamma"] and case["swiglu_opts"])  # which the tests leave out on NVIDIA's GPUs
 
 def pytest_collection_modifyitems(items):
     products = [item for item in items if "test_matmul.py" in item.nodeid]
-    chosen = [item for item in products if any(name in item.name for name in names)][::each]
+    supported = [item for item in products if "do_gamma" not in item.fixturenames or is_supported(item.callspec.params)]
+    chosen = [item for item in supported if any(name in item.name for name in names)][::each]
     items[:] = [item for item in items if item not in set(products)] + chosen
 """
 

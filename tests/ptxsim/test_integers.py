@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_programs import compute
+from ptx_programs import compute, kernel_text, run
 
 pytestmark = pytest.mark.quick
 
@@ -105,3 +105,20 @@ def test_three_operands(name: str) -> None:
     assert found.tolist() == [
         TERNARY[name](int(a), int(b), int(c)) & 0xFFFFFFFF for a, b, c in zip(A, B, C, strict=True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0b101", 5), ("0B111U", 7), ("-0b1", -1), ("017", 15), ("-017", -15), ("0", 0), ("-0x10", -16), ("0x7FU", 127)],
+)
+def test_bases_of_constants(text: str, value: int) -> None:
+    """PTX ISA, section "Integer Constants": a prefix or a zero in front says the base, U that there is no sign."""
+    assert set(compute(f"mov.b32 %r9, {text};", "i4", A).tolist()) == {value}
+    assert set(compute(f"lop3.b32 %r9, %r1, {text}, 0, 0b11001100;", "i4", A).tolist()) == {value}
+
+
+def test_bases_of_offsets() -> None:
+    """`mov` of a sum of a name and a number, and addresses, take the same constants."""
+    body = "ld.global.b32 %r1, [%d0+0b100]; ld.global.b32 %r2, [%d0+010]; add.u32 %r1, %r1, %r2; st.global.b32 [%d1], %r1;"
+    found = run(kernel_text(body, threads=1), np.array([1, 10, 100], np.int32), np.zeros(1, np.int32))
+    assert found[1].tolist() == [110]

@@ -33,6 +33,7 @@ from tilewright.support.ptx_syntax import (
     Symbol,
     Variable,
     Vector,
+    whole_number,
 )
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -60,10 +61,9 @@ _OPCODE = re.compile(r"([\w.:]+)\s*(.*)", re.S)
 _REGISTERS = re.compile(r"\.reg\s+(?:\.v\d\s+)?\.(\w+)\s+(.*)", re.S)
 _RANGE = re.compile(r"(\S+?)<(\d+)>")
 _INNER_LABEL = re.compile(r"(?:^|[;{}])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", re.M)
-_NUMBER = re.compile(
-    r"-?(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)"
-)
-_SUM = re.compile(r"(.*?)\s*([+-])\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))", re.S)
+_WHOLE = r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)"
+_NUMBER = re.compile(rf"-?(?:0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}}|\d+\.\d*(?:[eE][-+]?\d+)?|{_WHOLE}U?)")
+_SUM = re.compile(rf"(.*?)\s*([+-])\s*(-?{_WHOLE})", re.S)
 _NAME = re.compile(r"[%A-Za-z_$][\w$@.]*")
 _GENERIC = re.compile(r"generic\s*\((.*)\)", re.S)
 
@@ -158,7 +158,7 @@ class OperandParser:
             base = self.parse(found[1])
             if isinstance(base, Symbol):
                 sign = -1 if found[2] == "-" else 1
-                return Symbol(base.name, base.offset + sign * int(found[3], 0))
+                return Symbol(base.name, base.offset + sign * whole_number(found[3]))
         raise PtxError("syntax", f"cannot read the operand `{text}`")
 
     def _address(self, text: str) -> Address:
@@ -166,7 +166,7 @@ class OperandParser:
         coordinates = self.parse_all(rest)
         if found := _SUM.fullmatch(base):
             sign = -1 if found[2] == "-" else 1
-            return Address(self.parse(found[1].strip()), sign * int(found[3], 0), coordinates)
+            return Address(self.parse(found[1].strip()), sign * whole_number(found[3]), coordinates)
         return Address(self.parse(base), 0, coordinates)
 
 

@@ -81,7 +81,7 @@ class Special:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number as it is spelled: `42`, `-1`, `0x3C00`, `0f3F800000`."""
+    """A number as it is spelled: `42`, `-1`, `0x3C00`, `0b101`, `0f3F800000`."""
 
     text: str
 
@@ -90,11 +90,8 @@ class Immediate:
 
     @property
     def whole(self) -> int | None:
-        """The value of an integer; with a zero in front its digits are octal."""
-        if self.float_bits is not None or "." in self.text:
-            return None
-        is_octal = len(self.text) > 1 and self.text.isdigit() and self.text[0] == "0"
-        return int(self.text, 8 if is_octal else 0)
+        """The value of an integer."""
+        return None if self.float_bits is not None or "." in self.text else whole_number(self.text)
 
     @property
     def float_bits(self) -> tuple[int, int] | None:
@@ -177,6 +174,12 @@ class Sink:
 
 
 Operand: TypeAlias = Register | Special | Immediate | Symbol | Address | Vector | Group | Pair | Not | Sink
+
+
+def whole_number(text: str) -> int:
+    """The value of `42`, `-1`, `0x3C`, `0b101`; with a zero in front, digits are octal."""
+    digits = text.removeprefix("-")
+    return int(text, 8 if digits.isdigit() and digits[0] == "0" else 0)
 
 
 def number_of(operand: Operand) -> int:
