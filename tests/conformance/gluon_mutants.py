@@ -42,6 +42,8 @@ EQUIVALENT = {
     "08-warp-specialization:215": "a fence between loads of shared memory and the arrival that the next copy to the "
     "place waits for: the loads have their values before the arrival, and the fence orders stores, of which there are "
     "none",
+    "11-tcgen05-mma-scaled:1311": "a barrier between loads of tensor memory and the product that writes there: without "
+    "it, the compiler puts one between the copies of scales in front of the product, which read what threads share",
 }
 """Mutants that do what the program does, by tutorial and line, and why."""
 RUNS_ON = "warpgroup_mma_wait"

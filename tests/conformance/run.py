@@ -35,7 +35,7 @@ from tilewright.support.progress import Progress
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
-NEXT_HEADINGS = ("\n# Triton's tutorials\n", "\n# Triton's lit tests\n")
+NEXT_HEADINGS = ("\n# Triton's library of mixed products\n", "\n# Triton's tutorials\n", "\n# Triton's lit tests\n")
 """The mark at which this program's part ends: what follows is written by others."""
 MAX_CRASHES = 20
 ERRORS_OF_PYTEST = (2, 3, 4, 5)

@@ -119,6 +119,7 @@ def test_bases_of_constants(text: str, value: int) -> None:
 
 def test_bases_of_offsets() -> None:
     """`mov` of a sum of a name and a number, and addresses, take the same constants."""
-    body = "ld.global.b32 %r1, [%d0+0b100]; ld.global.b32 %r2, [%d0+010]; add.u32 %r1, %r1, %r2; st.global.b32 [%d1], %r1;"
+    body = "ld.global.b32 %r1, [%d0+0b100]; ld.global.b32 %r2, [%d0+010]; add.u32 %r1, %r1, %r2;"
+    body += "st.global.b32 [%d1], %r1;"
     found = run(kernel_text(body, threads=1), np.array([1, 10, 100], np.int32), np.zeros(1, np.int32))
     assert found[1].tolist() == [110]

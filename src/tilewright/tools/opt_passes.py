@@ -56,6 +56,7 @@ from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumul
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands, reduce_data_duplication
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
+from tilewright.transforms.gpu.optimize_tmem_layouts import optimize_tmem_layouts
 from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, memory_passes, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
@@ -189,6 +190,7 @@ PASSES: tuple[Row, ...] = (
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),
     _row(hoist_barriers, level="TTGIR"),
     _row(hoist_tensor_memory, "tritongpu-hoist-tmem-alloc", "TTGIR"),
+    _row(optimize_tmem_layouts, "triton-nvidia-optimize-tmem-layouts", "TTGIR"),
     _row(promote_lhs_to_tmem, "tritongpu-promote-lhs-to-tmem", "TTGIR"),
     _row(inline, "inline"),
     _row(insert_channels, level="TTGIR", options=StageOptions),

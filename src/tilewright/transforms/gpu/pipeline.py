@@ -33,6 +33,7 @@ from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumul
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands, reduce_data_duplication
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
+from tilewright.transforms.gpu.optimize_tmem_layouts import optimize_tmem_layouts
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
@@ -157,6 +158,11 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     """Instructions in their final form and order."""
     fences = FenceOptions(options.capability)
     return (
+        *_since(
+            FIRST_TENSOR_MEMORY,
+            options,
+            Pass("optimize_tmem_layouts", optimize_tmem_layouts, "what is split is loaded in parts"),
+        ),
         *_since(FIRST_TMA, options, Pass("tma_lowering", tma_lowering, "copies by hardware")),
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("reduce_data_duplication", reduce_data_duplication),

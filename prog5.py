@@ -1,2 +1,0 @@
-import sys
-exec(open('prog.py').read().replace('tilewright.simulate(f"cuda:{capability}")','tilewright.simulate(f"cuda:{capability}", bounds="storage")'))

@@ -1,0 +1,56 @@
+"""Sums in tensor memory whose columns are split before they are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated import compiled, launch
+
+import tilewright as tw
+import tilewright.language as tl
+
+RANDOM = np.random.default_rng(7)
+SHAPE = M, N, K = 128, 128, 64
+
+
+@tw.jit
+def halves(tile, M: tl.constexpr, N: tl.constexpr):
+    return tl.split(tl.permute(tl.reshape(tile, (M, 2, N // 2)), (0, 2, 1)))
+
+
+@tw.jit
+def product(a, b, out, PARTS: tl.constexpr, WHOLE: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, terms = tl.arange(0, M)[:, None], tl.arange(0, K)
+    left = tl.load(a + rows * K + terms[None, :])
+    right = tl.load(b + terms[:, None] * N + tl.arange(0, N)[None, :])
+    sum = tl.dot(left, right)
+    first, second = halves(sum, M, N)
+    if PARTS == 2:
+        places = out + rows * N + tl.arange(0, N // 2)[None, :]
+        tl.store(places, first)
+        tl.store(places + N // 2, second * 2)
+    else:
+        places = out + rows * N + tl.arange(0, N // 4)[None, :]
+        q0, q1 = halves(first, M, N // 2)
+        q2, q3 = halves(second, M, N // 2)
+        tl.store(places, q0)
+        tl.store(places + N // 4, q1)
+        tl.store(places + N // 2, q2 * 2)
+        tl.store(places + 3 * N // 4, q3 * 2)
+    if WHOLE:
+        tl.store(out + M * N + rows * N + tl.arange(0, N)[None, :], sum)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize(("parts", "whole", "slices"), [(2, False, 2), (4, False, 6), (2, True, 0)])
+def test_halves_and_quarters_are_loaded_alone(parts: int, whole: bool, slices: int, warps: int) -> None:
+    """A sum that something else uses as a whole is loaded once, and split in registers."""
+    a, b = RANDOM.standard_normal((M, K)).astype(np.float16), RANDOM.standard_normal((K, N)).astype(np.float16)
+    out = np.zeros((1 + whole, M, N), np.float32)
+    options = {"PARTS": parts, "WHOLE": whole, "M": M, "N": N, "K": K, "num_warps": warps}
+    kernel = compiled(product, [a, b, out], capability=100, **options)
+    found = launch(kernel, (1,), [a, b, out])[2]
+    sums = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(found[-1], sums if whole else np.hstack([sums[:, :64], 2 * sums[:, 64:]]), atol=1e-4)
+    np.testing.assert_allclose(found[0], np.hstack([sums[:, :64], 2 * sums[:, 64:]]), atol=1e-4)
+    assert kernel.asm["ttgir"].count("ttng.tmem_subslice") == slices

@@ -1,0 +1,117 @@
+"""Tiles of tensor memory that a program splits: which are loaded half by half, and in what order."""
+
+from __future__ import annotations
+
+import re
+
+from test_hoist_tensor_memory import text_of
+
+from tilewright.ir.parser import Parser
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.gpu.optimize_tmem_layouts import optimize_tmem_layouts
+
+COLUMNS = (1, 2, 4, 8, 16, 32)
+
+
+def of_threads(column: str, half: str, rest: str) -> str:
+    """A layout in which a thread has 64 columns of a row, and four warps each half of the columns.
+
+    `column` and `half` are the basis vectors with a `%d` for the place along the axis; `rest` follows a row's place.
+    """
+    lanes, warps = (", ".join(f"[{1 << bit}, {rest}]" for bit in bits) for bits in (range(5), range(5, 7)))
+    registers = ", ".join(column % place for place in COLUMNS)
+    return f"#ttg.linear<{{register = [{registers}], lane = [{lanes}], warp = [{warps}, {half}], block = []}}>"
+
+
+SUM = of_threads("[0, %d]", "[0, 64]", "0")
+IN_HALVES = of_threads("[0, 0, %d]", "[0, 1, 0]", "0, 0")
+TURNED = of_threads("[0, %d, 0]", "[0, 0, 1]", "0, 0")
+PAIRS, MORE = (
+    f"#ttg.blocked<{{sizePerThread = [1, {size}, 2], threadsPerWarp = [{lanes}, 1], warpsPerCTA = [8, 1, 1], "
+    "order = [2, 1, 0]}>"
+    for size, lanes in ((4, "2, 16"), (2, "1, 32"))
+)
+SPLIT = """
+#stored = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [8, 1], order = [1, 0]}>
+#pairs = PAIRS
+#others = #ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [1, 32], warpsPerCTA = [8, 1], order = [1, 0]}>
+#more = MORE
+#sum = SUM
+#halves = IN_HALVES
+#turned = TURNED
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 128, colStride = 1>
+!memory = !ttg.memdesc<128x128xf32, #memory, #ttng.tensor_memory, mutable>
+!half = tensor<128x64xf32, #stored>
+!other = tensor<128x64xf32, #others>
+!places = tensor<128x64x!tt.ptr<f32>, #stored>
+!others = tensor<128x64x!tt.ptr<f32>, #others>
+!tile = tensor<128x128xf32, #sum>
+!cut = tensor<128x2x64xf32, #halves>
+!turned = tensor<128x64x2xf32, #turned>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 8 : i32, ttg.target = "cuda:100"} {
+  tt.func public @split(%m: !memory, %p: !places, %q: !others, %t: !ttg.async.token, %z: !tile) {
+    %true = arith.constant true
+    %sum, %u = ttng.tmem_load %m[%t] : !memory -> !tile
+    %v = ttng.tmem_store %z, %m[%u], %true : !tile -> !memory
+    %halves = tt.reshape %sum : !tile -> !cut
+    %turned = tt.trans %halves {order = array<i32: 0, 2, 1>} : !cut -> !turned
+    %pairs = ttg.convert_layout %turned : !turned -> tensor<128x64x2xf32, #pairs>
+    %a, %b = tt.split %pairs : tensor<128x64x2xf32, #pairs> -> !half
+    %more = ttg.convert_layout %turned : !turned -> tensor<128x64x2xf32, #more>
+    %c, %d = tt.split %more : tensor<128x64x2xf32, #more> -> !other
+    tt.store %p, %a : !places
+    tt.store %p, %b : !places
+    tt.store %q, %c : !others
+    tt.store %q, %d : !others
+    tt.return
+  }
+}
+"""
+
+
+def optimized(*changes: tuple[str, str]) -> tuple[bool, str]:
+    """Whether the pass changes the text, and what is left of it."""
+    layouts = [("PAIRS", PAIRS), ("MORE", MORE), ("SUM", SUM), ("IN_HALVES", IN_HALVES), ("TURNED", TURNED)]
+    module = Parser(text_of(SPLIT, *layouts, *changes)).module()
+    verify(module)
+    changed = optimize_tmem_layouts(module)
+    verify(module)
+    canonicalize(module)
+    return changed, print_op(module)
+
+
+def test_each_half_is_loaded_once_for_all_layouts() -> None:
+    changed, text = optimized()
+    assert changed
+    assert len(re.findall(r"ttng\.tmem_subslice", text)) == len(re.findall(r"ttng\.tmem_load", text)) == 2
+    assert "tt.split" not in text
+    first, second = re.findall(
+        r"ttg\.convert_layout (%\w+) : tensor<128x64xf32, #\w+> -> tensor<128x64xf32, #blocked>", text
+    )
+    assert first != second
+    assert len(re.findall("ttg.convert_layout", text)) == 4
+
+
+def test_what_comes_behind_the_tile_comes_behind_both_halves() -> None:
+    """A store to the same memory waits for the token of the second load, which waits for the first."""
+    _, text = optimized()
+    assert re.search(
+        r"%\w+, (%\w+) = ttng\.tmem_load %\w+\[%t\].*\n(?:.*\n)*?"
+        r".*%\w+, (%\w+) = ttng\.tmem_load %\w+\[\1\].*\n(?:.*\n)*?.*ttng\.tmem_store %z, %m\[\2\]",
+        text,
+    )
+
+
+def test_a_tile_that_something_else_uses_is_loaded_as_a_whole() -> None:
+    use = '    tt.print " x: " {hex = false, isSigned = array<i32: 0>} : %sum : !tile'
+    changed, text = optimized(("    %c, %d = tt.split", f"{use}\n    %c, %d = tt.split"))
+    assert not changed
+    assert "tmem_subslice" not in text
+
+
+def test_further_blocks_of_rows_stay() -> None:
+    """With 64 rows in a block, the second one lies beside the first, so half of the columns are not together."""
+    changed, _ = optimized(("blockM = 128", "blockM = 64"))
+    assert not changed
