@@ -38,13 +38,9 @@ HALVES = (0, 2, 1)
 
 def optimize_tmem_layouts(module: Op) -> bool:
     """Load tiles of tensor memory that are only split along their columns half by half; whether there were some."""
-    loads, found = module.ops_of(TmemLoad), False
-    while loads:
-        load = loads.pop()
-        splits = _splits(load.results[0], SPLITTING) if REDUCTION not in load.attributes else None
-        halves = _load_halves(load, splits) if splits else []
-        loads += halves
-        found |= bool(halves)
+    found = False
+    while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
+        found = True
     return found
 
 
@@ -68,44 +64,50 @@ SPLITTING = (_is_in_halves, _is_turned, _is_split)
 
 
 def _splits(value: Value, steps: Sequence[Callable[[Op], bool]]) -> list[Op] | None:
-    """The last of the `steps`, which `value` goes through in several layouts; None if something else uses it."""
+    """The last of the `steps`, which `value` goes through in several layouts; None if something else uses it.
+
+    Splits whose halves nobody uses, as those that are done, are not among them.
+    """
     found: list[Op] = []
     for user in value.uses:
         if isinstance(user, ConvertLayout):
             inner = _splits(user.result, steps)
         elif not steps[0](user):
             return None
+        elif len(steps) > 1:
+            inner = _splits(user.result, steps[1:])
         else:
-            inner = _splits(user.result, steps[1:]) if len(steps) > 1 else [user]
+            inner = [user] if any(half.uses for half in user.results) else []
         if inner is None:
             return None
         found += inner
     return found
 
 
-def _load_halves(load: TmemLoad, splits: Sequence[Op]) -> list[TmemLoad]:
-    """Let the users of `splits` take loads of half the columns, where `load` was; none if threads cannot load them."""
+def _load_halves(load: TmemLoad) -> bool:
+    """Let those who split what `load` loads take loads of half the columns, where it was; whether there are some."""
+    splits = _splits(load.results[0], SPLITTING)
+    if not splits or REDUCTION in load.attributes:
+        return False
     whole = buffer_type(load.buffer)
     rows, columns = whole.shape[0], whole.shape[1] // 2
     half = MemDescType((rows, columns), whole.element, whole.encoding, whole.space, whole.mutable, whole.alloc_shape)
     memory = encoding(whole.encoding)
     if not isinstance(memory, TensorMemory) or rows != memory.block_m:
-        return []  # scales lie there in another way, and further blocks of rows in further columns
+        return False  # scales lie there in another way, and further blocks of rows in further columns
     layouts = compatible_layouts(memory, half.shape, bits=whole.element.bits, warps=warps_of(load))
     if not layouts:
-        return []
-    at, token, found = TileOps(load), load.token, list[TmemLoad]()
+        return False
+    at, token = TileOps(load), load.token
     for number in range(2):
         part = at.emit("ttng.tmem_subslice", (load.buffer,), half, {"N": Number(number * columns, i32)})
         type = with_layout(splits[0].results[number].type, layouts[0])
         order = () if token is None else (token,)
         loaded = at.op("ttng.tmem_load", (part, *order), (type, async_token) if order else (type,))
-        assert isinstance(loaded, TmemLoad), "its name says so"
         token = loaded.results[1] if order else None
         for split in splits:
             result = split.results[number]
             result.replace_by(at.converted(loaded.results[0], layout_of(result)))
-        found.append(loaded)
     if token is not None:
         load.results[1].replace_by(token)
-    return found
+    return True
