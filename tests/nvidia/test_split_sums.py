@@ -54,3 +54,17 @@ def test_halves_and_quarters_are_loaded_alone(parts: int, whole: bool, slices: i
     np.testing.assert_allclose(found[-1], sums if whole else np.hstack([sums[:, :64], 2 * sums[:, 64:]]), atol=1e-4)
     np.testing.assert_allclose(found[0], np.hstack([sums[:, :64], 2 * sums[:, 64:]]), atol=1e-4)
     assert kernel.asm["ttgir"].count("ttng.tmem_subslice") == slices
+
+
+@pytest.mark.parametrize("shape", [(128, 256), (64, 256), (256, 128)])
+def test_columns_that_two_blocks_have(shape: tuple[int, int]) -> None:
+    """A half of the columns may be one block's alone, so the sum is loaded as a whole."""
+    m, n = shape
+    a, b = RANDOM.standard_normal((m, K)).astype(np.float16), RANDOM.standard_normal((K, n)).astype(np.float16)
+    out = np.zeros((m, n), np.float32)
+    options = {"PARTS": 2, "WHOLE": False, "M": m, "N": n, "K": K, "num_warps": 8, "num_ctas": 2}
+    kernel = compiled(product, [a, b, out], capability=100, **options)
+    sums = a.astype(np.float32) @ b.astype(np.float32)
+    expected = np.hstack([sums[:, : n // 2], 2 * sums[:, n // 2 :]])
+    np.testing.assert_allclose(launch(kernel, (1,), [a, b, out])[2], expected, atol=1e-4)
+    assert "tmem_subslice" not in kernel.asm["ttgir"]

@@ -28,7 +28,7 @@ from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.types import MemDescType, async_token, i32
 from tilewright.layouts.encodings import TensorMemory, encoding
 from tilewright.layouts.tensor_memory import compatible_layouts
-from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout, workers_of
 
 REDUCTION = "redOp"
 """The attribute of loads that find the least of each row, too."""
@@ -87,8 +87,8 @@ def _splits(value: Value, steps: Sequence[Callable[[Op], bool]]) -> list[Op] | N
 def _load_halves(load: TmemLoad) -> bool:
     """Let those who split what `load` loads take loads of half the columns, where it was; whether there are some."""
     splits = _splits(load.results[0], SPLITTING)
-    if not splits or REDUCTION in load.attributes:
-        return False
+    if not splits or REDUCTION in load.attributes or workers_of(load).ctas > 1:
+        return False  # of several CTAs, each may have columns of one half only
     whole = buffer_type(load.buffer)
     rows, columns = whole.shape[0], whole.shape[1] // 2
     half = MemDescType((rows, columns), whole.element, whole.encoding, whole.space, whole.mutable, whole.alloc_shape)
