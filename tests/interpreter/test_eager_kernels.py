@@ -258,3 +258,23 @@ def test_counters_have_the_type_that_the_bounds_have_in_common(start: Any, end: 
         found.append(out)
     np.testing.assert_array_equal(found[0], found[1])
     assert found[0][0] == turns
+
+
+@tw.jit(interpret=True)
+def ones(x, out, n, pair, description, B: tl.constexpr):
+    i = tl.arange(0, B)
+    small = tl.load(x + i)
+    tl.store(out + i, small + n)
+    tl.store(out + B + i, small + pair[0])
+    tl.store(out + 2 * B + i, small + pair[1])
+    tl.store(out + 3 * B + i, small + n.to(tl.int32) + (n - B).to(tl.int64) * pair[0].to(tl.int64))
+    tl.store(out + 4 * B + i, tl.reshape(description.load([0, 0]), (B,)))
+
+
+def test_the_argument_1_is_a_constant_as_in_compiled_kernels() -> None:
+    """It was a number of 32 bits, so `small + n` did not wrap; a constant has what a scalar has."""
+    x, out = np.array([127, 1, -128, 5] * 4, np.int8), np.zeros(80, np.int32)
+    rows = tw.TensorDescriptor(x, [1, 16], [16, 1], [1, 16])
+    ones[(1,)](x, out, 1, (1, 2), rows, B=16)
+    wrapped, wide = x + np.int8(1), x.astype(np.int32)
+    np.testing.assert_array_equal(out.reshape(5, 16), [wrapped, wrapped, wide + 2, wide + 1 + (1 - 16), x])

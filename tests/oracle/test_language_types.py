@@ -98,6 +98,29 @@ def test_mixed_types(left: Any, right: Any) -> None:
 
 
 @jit
+def with_an_argument(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    a = tl.load(x + i)
+    tl.store(out + i, (a + n).to(tl.float64))
+    tl.store(out + B + i, (n * a).to(tl.float64))
+    tl.store(out + 2 * B + i, (a - n.to(tl.int32)).to(tl.float64))
+    tl.store(out + 3 * B + i, (tl.max(a, 0) + n).to(tl.float64))
+    tl.store(out + 4 * B + i, tl.where(a < n, n, a).to(tl.float64))
+    tl.store(out + 5 * B + i, ((n - 3) // 2 + a.to(tl.float64)))
+
+
+@pytest.mark.parametrize("number", [1, 2, -1, True, False, 0, 300, 2**40], ids=str)
+@pytest.mark.parametrize("dtype", quick_first([*INTEGERS, np.bool_, np.float16], (np.int8, np.uint16)), ids=name)
+def test_a_tile_meets_an_argument(dtype: Any, number: Any) -> None:
+    """The argument 1 is a constant, which adapts to the tile; other numbers are 32 bits wide, and so is the sum."""
+    x = random_numbers(dtype, COUNT, 5, special=True)
+    found = agree(with_an_argument, x, np.zeros(COUNT * 6), number, B=COUNT)[1]
+    if number in (1, 2) and number is not True and dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        kind = np.dtype(dtype if number == 1 else np.int32)
+        np.testing.assert_array_equal(found[:COUNT], x.astype(kind) + kind.type(number))
+
+
+@jit
 def mathematics(x, out, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)

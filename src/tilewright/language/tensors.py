@@ -64,6 +64,11 @@ class tensor(Tile):  # noqa: N801 - Triton's name
         """The last two axes swapped."""
         return shapes.transpose(self)
 
+    @classmethod
+    def of_number(cls, value: bool | int | float) -> Tile:
+        """The number as a scalar."""
+        return arithmetic.to_tensor(value)
+
     __add__, __radd__ = _operators(arithmetic.add)
     __sub__, __rsub__ = _operators(arithmetic.sub)
     __mul__, __rmul__ = _operators(arithmetic.mul)

@@ -25,8 +25,8 @@ from tilewright.runtime.build import cpu_target
 from tilewright.runtime.captured import check_used, stand_for
 from tilewright.runtime.devices import check_on_cpu
 from tilewright.runtime.kernel import grid_extents
-from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, kernel_params
-from tilewright.runtime.specialize import Specialized, named_arrays, specialize
+from tilewright.runtime.parameters import KernelInterface, bind, kernel_params
+from tilewright.runtime.specialize import named_arrays, specialize
 from tilewright.semantics.active import call_function
 from tilewright.support import knobs
 
@@ -50,7 +50,7 @@ class InterpretedFunction(JITCallable, KernelInterface):
             hook(*args, **kwargs)
         arguments, checks_overflow = self._bound(args, kwargs)
         extents = grid_extents(grid, arguments)
-        values = {p.name: _run_time(arguments[p.name], p) for p in self.params}
+        values = {p.name: specialize(arguments[p.name], p) for p in self.params}
         arrays = tuple(named_arrays(values, values.values()))
         check_on_cpu(arrays)
         check_memory(arrays)
@@ -81,8 +81,3 @@ class InterpretedFunction(JITCallable, KernelInterface):
         options = options_facts(make_backend(cpu_target()).parse_options({"debug": self.debug, **given}))
         checks_overflow = (options["debug"] or knobs.runtime.debug) and options.get("sanitize_overflow", True)
         return dict(zip(self.arg_names, values, strict=True)), checks_overflow
-
-
-def _run_time(value: Any, param: KernelParam) -> Specialized:
-    """The argument without special treatment of the number 1, which only compiled kernels need."""
-    return specialize(value, param._replace(do_not_specialize=True))

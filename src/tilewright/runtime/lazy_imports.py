@@ -133,15 +133,11 @@ def interpret(
             of = partial(value.of, container=container_of(value.sequence))
             return Made(of, [run_time(f"{name}.{i}", part) for i, part in enumerate(value.parts)])
         if argument.type == CONSTEXPR:
-            return value
+            return constexpr(value) if isinstance(value, (bool, int, float, str)) else value
         if isinstance(value, ArrayView):
             buffers.append(buffer_of(name, value.owner))
             value = value.address
         return Argument(language_type(argument.type), value)
 
-    values: dict[str, Any] = {}
-    for parameter in parameters:
-        value = run_time(parameter.name, arguments[parameter.name])
-        marked = parameter.is_constexpr and isinstance(value, (bool, int, float, str))
-        values[parameter.name] = constexpr(value) if marked else value
+    values = {parameter.name: run_time(parameter.name, arguments[parameter.name]) for parameter in parameters}
     run_eagerly(python, grid, values, buffers, checks_overflow=checks_overflow)

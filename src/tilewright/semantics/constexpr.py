@@ -11,8 +11,10 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tilewright.semantics.active import is_in_python
 from tilewright.semantics.tile import Tile
 
+_NUMBERS = frozenset((bool, int, float))
 Operator = Callable[["constexpr", Any], Any]
 
 
@@ -68,7 +70,11 @@ class const:  # noqa: N801 - Triton's name
 
 
 class constexpr:  # noqa: N801 - Triton's name
-    """A compile-time value; operators between constexprs and Python values give constexprs."""
+    """A compile-time value; operators between constexprs and Python values give constexprs.
+
+    Numbers have what a scalar tile has, too (`n.to(tl.float32)`), where Python runs the kernel; compiled kernels see
+    to it themselves (`frontends.operations.attribute`).
+    """
 
     __slots__ = ("value",)
 
@@ -113,6 +119,8 @@ class constexpr:  # noqa: N801 - Triton's name
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if is_in_python() and type(self.value) in _NUMBERS and not hasattr(self.value, name):
+            return getattr(Tile.concrete.of_number(self.value), name)
         return getattr(self.value, name)
 
     def __reduce__(self) -> tuple[Any, tuple[Any]]:

@@ -67,6 +67,11 @@ class Tile(Held):
         """The shape as plain numbers; `()` for scalars."""
         return self.type.shape
 
+    @classmethod
+    def of_number(cls, value: bool | int | float) -> Tile:
+        """The number as a scalar of the type that Python numbers have; the language's `tensor` knows how."""
+        raise NotImplementedError
+
 
 Tile.concrete = Tile
 
