@@ -145,12 +145,9 @@ def _apply(w: LlvmWriter, function: Callable[..., Lanes], op: Op, operands: Sequ
 
 
 def _fused(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    """a·b + c rounded once. Narrow formats in double, where the product is exact and the sum is rounded to odd.
-
-    So is float where there is no instruction for it; double rounds twice there.
-    """
+    """a·b + c rounded once. Narrow formats in double, where the product is exact and the sum is rounded to odd."""
     form = _result(op)
-    if form is f64 or (form is f32 and w.target.has_fma):
+    if form is f64 or form is f32:
         return _apply(w, FUNCTIONS["fma"], op, operands, lanes)
     double = LaneType(w, "double", lanes)
     single = LaneType(w, "float", lanes)

@@ -4,15 +4,15 @@
 
 Nothing else may move between the two, so the function is never inlined. Without fused instructions, `fma` of float is a
 sum of doubles whose product is exact, and rounds twice in one direction, which is the same as once; that of double
-rounds its product as well, as it does wherever there is no instruction for it.
+is computed, see `math_fused`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.conversions import odd_sum
 from tilewright.backends.llvm.lanes import Lanes, LaneType
+from tilewright.backends.llvm.math_fused import fused_in_double, fused_multiply_add
 from tilewright.backends.llvm.spelling import suffix
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -27,18 +27,18 @@ def directed(operation: str, mode: str, operands: Sequence[Lanes]) -> Lanes:
     k, *_ = (x.kind for x in operands)
     if mode == "rn":
         return _nearest(operation, operands, k)
-    if operation == "fma" and not k.writer.target.has_fma and k.element == "float":
+    if operation == "fma" and not k.writer.target.has_fma:
+        if k.element == "double":
+            a, b, c = operands
+            return fused_in_double(a, b, c, mode)
         double = k.with_element("double")
         return _called("fma", mode, [double.cast("fpext", x) for x in operands], double.type, result=k)
     return _called(operation, mode, operands, k.type, result=k)
 
 
 def _nearest(operation: str, operands: Sequence[Lanes], k: LaneType) -> Lanes:
-    if operation == "fma" and k.element == "float" and not k.writer.target.has_fma:
-        a, b, c = (k.with_element("double").cast("fpext", x) for x in operands)
-        return k.cast("fptrunc", odd_sum(a * b, c))
     if operation == "fma":
-        return k.fma(*operands)
+        return fused_multiply_add(*operands)
     if operation == "sqrt":
         return k.call("llvm.sqrt", *operands)
     return k.binary(OPCODES[operation], *operands)

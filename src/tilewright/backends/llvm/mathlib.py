@@ -25,6 +25,7 @@ from tilewright.backends.llvm import math_special as special
 from tilewright.backends.llvm import math_trigonometric as trigonometric
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.backends.llvm.math_directed import MODES, OPCODES, directed
+from tilewright.backends.llvm.math_fused import fused_multiply_add
 
 MathFunction: TypeAlias = Callable[..., Lanes]
 
@@ -43,10 +44,6 @@ def round_half_away(x: Lanes) -> Lanes:
     whole = k.call("llvm.trunc", x)
     further = whole + k.with_sign_of(k(1.0), x)
     return k.with_sign_of(k.select(abs(x - whole) >= 0.5, further, whole), x)
-
-
-def fused_multiply_add(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-    return a.kind.fma(a, b, c)
 
 
 def intrinsic(name: str) -> MathFunction:
