@@ -15,6 +15,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType, i32
 from tilewright.layouts import inference
+from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.tensor_memory import held_bits
 from tilewright.semantics.active import active
@@ -165,8 +166,15 @@ def made(name: str, operands: list[Value], kind: buffer_type, attributes: dict[s
 
 
 def allocate(kind: buffer_type, value: Tile | None = None) -> Any:
-    """A buffer, which starts with the elements of `value` if there is one."""
+    """A buffer, which starts with the elements of `value` if there is one.
+
+    Raises:
+        SemanticError: no tile of this shape lies in memory like that: its rows are shorter than the swizzle.
+    """
     name = "ttg.local_alloc" if kind.space == SHARED else "ttng.tmem_alloc"
+    if kind.space == SHARED:
+        layout: Encoding = kind.layout.encoding
+        checked(lambda: to_linear_layout(layout, tuple(kind.shape[-layout.rank :])))
     return made(name, [] if value is None else [value.handle], kind)
 
 

@@ -5,7 +5,7 @@
     found.fixed                                       # the 64 bits without the address
     found.offset(64, 0)                               # in bytes: where row 64 begins
 
-    operand = OperandInMemory(lowerer, value, Tile(0, 64, 16), groups=(0, 0, 64))
+    operand = OperandInMemory(lowerer, op, value, Tile(0, 64, 16), groups=(0, 0, 64))
     operand.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
 
 In memory an operand is made of pieces of eight rows, each `swizzle` bytes long (16 without a swizzle), one row behind
@@ -198,6 +198,7 @@ class OperandInMemory:
     def __init__(
         self,
         lowerer: Lowerer,
+        op: Op,
         value: Value,
         tile: Tile,
         *,
@@ -208,15 +209,19 @@ class OperandInMemory:
         """See the class.
 
         Args:
+            op: what reads it.
             value: the buffer.
             tile: the part that one instruction takes.
             groups: how many rows further each bit of the warp begins; 0 for warps that work together.
             fixed: bits that all descriptors of this kind of instruction have.
             places: from other coordinates than those of the tile to the buffer.
+
+        Raises:
+            Unsupported: no instruction reads what lies there like this.
         """
         type = buffer_type(value)
         self.lowerer, self.tile = lowerer, tile
-        self.descriptor = descriptor_of(type, tile, places)
+        self.descriptor = descriptor_of(op, type, tile, places)
         where = lowerer.buffer(value).bytes(type)
         self._within, self._span, self._fixed = where.within, where.span, fixed | self.descriptor.fixed
         self._base = self._start(where.base, [self._row_offset(rows) for rows in groups])
@@ -257,12 +262,17 @@ class OperandInMemory:
         return w.emit(f"add i64 {w.emit(f'zext i32 {units} to i64')}, {signed}")
 
 
-def descriptor_of(type: MemDescType, tile: Tile, places: LinearLayout | None) -> MatrixDescriptor:
-    """The descriptor for parts of a buffer of this type, whose places may have other coordinates."""
+def descriptor_of(op: Op, type: MemDescType, tile: Tile, places: LinearLayout | None) -> MatrixDescriptor:
+    """The descriptor for parts of a buffer of this type that `op` reads; its places may have other coordinates."""
     padded = _is_padded(type)
     places = places or buffer_layout(type).pseudo_invert()
     found = describe(places, tile, max(type.element.bits, BYTE), padded=padded)
-    assert found is not None, f"{type} is laid out for matrix instructions"
+    if found is None:
+        name, part = ("left", "right")[tile.axis], "x".join(map(str, tile.extents))
+        reason = (
+            f"no instruction reads parts of {part} from {type}: take an NVMMASharedLayout whose swizzle fits the rows"
+        )
+        raise refused(op, f"such a {name} operand in shared memory", reason)
     return found
 
 

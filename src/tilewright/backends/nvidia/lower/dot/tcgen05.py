@@ -192,12 +192,14 @@ class _Mma:
                 return _moved(self.lowerer, base, first << ROW | column * type.element.bits // WORD)
 
             return at
-        left = OperandInMemory(self.lowerer, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
+        left = OperandInMemory(self.lowerer, self.op, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
         return lambda row, step: ("i64", left.at(row, step * depth))
 
     def _right(self) -> Callable[[int, int], Typed]:
         depth = self._depth // self._packing[1]
-        right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns // self.ctas, depth), fixed=OF_TCGEN05)
+        right = OperandInMemory(
+            self.lowerer, self.op, self.b, Tile(1, self.columns // self.ctas, depth), fixed=OF_TCGEN05
+        )
         return lambda column, step: ("i64", right.at(column, step * depth))
 
 
@@ -367,7 +369,7 @@ def lower_copy(lowerer: Lowerer, op: TmemCopy) -> None:
     base, pairs = lowerer.buffer(target).address, works_in_pairs(op)
     with one_thread(lowerer, ALWAYS, pairs=pairs) as elected:
         tile = Tile(0, ROWS_OF_A_WARP, step)
-        rows = OperandInMemory(lowerer, source, tile, fixed=OF_TCGEN05, places=one_warp)
+        rows = OperandInMemory(lowerer, op, source, tile, fixed=OF_TCGEN05, places=one_warp)
         for column in range(0, places.in_size("col"), step):
             address = _moved(lowerer, base, column * bits // WORD)
             text = f"@$0 tcgen05.cp.cta_group::{2 if pairs else 1}.{form.name} [$1], $2;"

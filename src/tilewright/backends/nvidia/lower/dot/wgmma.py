@@ -24,12 +24,14 @@ from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, 
 from tilewright.backends.nvidia.lower.dot.instructions import (
     ACCUMULATORS,
     FP8,
+    PRODUCTS,
     WIDTHS,
     Register,
     accumulator_kind,
     kind_of,
 )
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory, Tile, demand_own_operands
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, constraints_of, layout_of
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.core import Value, tile_type
@@ -147,19 +149,34 @@ class _Mma:
 
     def start(self) -> None:
         """Have everything that is in registers ready before the first instruction."""
-        layout = self.lowerer.layout(self.op.result)
+        op = self.op
+        layout = self.lowerer.layout(op.result)
         warps = layout.bases["warp"]
         shared = range(WARPS_OF_A_GROUP)
         by_axis = [[0 if bit in shared else row[axis] for bit, row in enumerate(warps)] for axis in (0, 1)]
         right = Tile(1, self.columns, self.depth)
-        self.right = OperandInMemory(self.lowerer, self.b, right, groups=by_axis[1])
+        self.right = OperandInMemory(self.lowerer, op, self.b, right, groups=by_axis[1])
         self.left: OperandInMemory | _OperandInRegisters
         if isinstance(self.a.type, MemDescType):
             left = Tile(0, self.rows, self.depth)
-            self.left = OperandInMemory(self.lowerer, self.a, left, groups=by_axis[0])
+            self.left = OperandInMemory(self.lowerer, op, self.a, left, groups=by_axis[0])
         else:
             self.left = _OperandInRegisters(self.lowerer, self.a, self.depth)
+        self._demand_readable()
         self._fence()
+
+    def _demand_readable(self) -> None:
+        """Demand operands that the instruction reads in the direction in which they lie, and sums of their kind."""
+        kinds = self.kind_a, self.kind_b, accumulator_kind(self.accumulator_type.scalar)
+        if kinds not in PRODUCTS:
+            types = self.a.type.scalar, self.b.type.scalar, self.accumulator_type.scalar
+            what = "a product of {} and {} summed in {} by a warp group".format(*(type.text for type in types))
+            raise refused(self.op, what, "wgmma has no such form")
+        for name, operand in (("left", self.left), ("right", self.right)):
+            is_across = isinstance(operand, OperandInMemory) and operand.descriptor.across
+            if is_across and self.kind_a not in WITH_DIRECTION:
+                what = f"a {name} operand of {self.a.type.scalar.text} whose elements do not follow each other along K"
+                raise refused(self.op, what, "wgmma reads only 16 bits across: turn it, with a transposed layout")
 
     def _fence(self) -> None:
         self.lowerer.w.call_void("llvm.nvvm.wgmma.fence.sync.aligned", [])

@@ -18,6 +18,7 @@ from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.named_ops import emit_named
 from tilewright.semantics.running_sums import RunningSum, running_type
 from tilewright.semantics.tile import Tile
+from tilewright.semantics.warp_group_products import check_warp_group_product
 from tilewright.support.diagnostics import SemanticError
 
 __all__ = [
@@ -95,6 +96,7 @@ def warpgroup_mma(
         "isAsync": is_running,
     }
     kind = acc.type.tensor_type if isinstance(acc, RunningSum) else acc.type
+    check_warp_group_product(a, b, kind)
     handle = emit_named("ttng.warp_group_dot", {"a": a, "b": b, "c": acc, "useC": adds}, (kind.ir,), attributes)[0]
     return RunningSum(handle, running_type(kind)) if is_running else Tile.concrete(handle, kind)
 
