@@ -52,7 +52,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if isinstance(layout_of(a), Linear) or isinstance(layout_of(b), Linear) or a.type.scalar is not b.type.scalar:
         return False
     kinds = set(dot.kinds)
-    return kinds <= FP8_KINDS or kinds == {"e2m1"}
+    return (kinds <= FP8_KINDS or kinds == {"e2m1"}) and dot.has_terms
 
 
 def to_scaled_mma(dot: ScaledDot, capability: int) -> None:

@@ -34,6 +34,8 @@ from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_o
 
 ROWS_AND_COLUMNS = (1, 0)
 PACKED = ("lhs_k_pack", "rhs_k_pack")
+FEWEST_TERMS, FEWEST_TERMS_OF_FOUR_BITS = 32, 64
+"""Min number of terms of each sum of a scaled product, and where both operands have four bits."""
 
 
 class ScaledDot(NamedTuple):
@@ -60,6 +62,11 @@ class ScaledDot(NamedTuple):
         """The number of terms of each sum."""
         extent = tile_type(self.operands[0]).shape[-1]
         return 2 * extent if self.kinds[0] == "e2m1" and self.along_k[0] else extent
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether the sums have as many terms as one instruction adds up at least."""
+        return self.terms >= (FEWEST_TERMS_OF_FOUR_BITS if self.kinds == ("e2m1", "e2m1") else FEWEST_TERMS)
 
     def group(self, index: int) -> int:
         """The number of elements that share one scale of the operand `index`."""

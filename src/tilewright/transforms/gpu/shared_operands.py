@@ -61,7 +61,13 @@ def is_turned(value: Value, index: int, *, any_order: bool, outer_first: bool = 
 
 
 def in_shared_memory(
-    value: Value, index: int, *, any_order: bool, fp4_padded: bool = False, outer_first: bool = False
+    value: Value,
+    index: int,
+    *,
+    any_order: bool,
+    fp4_padded: bool = False,
+    outer_first: bool = False,
+    cga: Bases | None = None,
 ) -> Value:
     """A buffer with the operand `index` of a product.
 
@@ -71,9 +77,10 @@ def in_shared_memory(
         any_order: the instruction can read it in the order of its registers.
         fp4_padded: pairs of elements of 4 bits are padded.
         outer_first: if not any order, what is not summed over changes fastest.
+        cga: how the buffer is divided among CTAs; as the operand if it is left out.
     """
     order = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
-    cga = cga_layout(layout_of(value))
+    cga = cga_layout(layout_of(value)) if cga is None else cga
     value = _divided(before_conversions(value), cga)
     tile = tile_type(value)
     shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)

@@ -84,8 +84,6 @@ WORD = 32
 ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""
 FEWEST_COLUMNS = 16
-FEWEST_TERMS, FEWEST_TERMS_OF_FOUR_BITS = 32, 64
-"""Min number of terms of each sum of a scaled product, and where both operands have four bits."""
 OPERANDS = 2
 WARP_GROUP = 4
 """The number of warps that together reach all rows."""
@@ -106,39 +104,43 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
         return False
     rows, columns = result_per_cta(dot.op)[-2:]
-    has_terms = dot.terms >= (FEWEST_TERMS_OF_FOUR_BITS if dot.kinds == ("e2m1", "e2m1") else FEWEST_TERMS)
-    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS and has_terms
+    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS and dot.has_terms
 
 
 def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:
     """Compute a `tt.dot_scaled` by `ttng.tc_gen5_mma_scaled`."""
     op = dot.op
     mixed = dot.kinds[0] != dot.kinds[1]
-    operands = []
+    operands, parts = [], cga_layout(layout_of(op.result))
     for index in (0, 1):
         four_bits, along_k = dot.kinds[index] == "e2m1", dot.along_k[index]
         padded = (mixed and four_bits) or not along_k
         # Packed elements must lie in the direction in which they are packed.
         flags = {"any_order": not four_bits, "fp4_padded": padded, "outer_first": not along_k}
-        operands.append(in_shared_memory(dot.operands[index], index, **flags))
+        cga = tuple((row[0], 0) if index == 0 else (0, row[1]) for row in parts)
+        operands.append(in_shared_memory(dot.operands[index], index, **flags, cga=cga))
     columns = min(result_per_cta(op)[1], MAX_COLUMNS)
     ops = TileOps(op)
     accumulator = _start(ops, op, (ROWS, columns), options)
-    scales = [_scale_in_tensor_memory(ops, op, scale, options) for scale in dot.scales if scale is not None]
+    scales = [
+        _scale_in_tensor_memory(ops, op, scale, options, tuple((row[index], 0) for row in parts))
+        for index, scale in enumerate(dot.scales)
+        if scale is not None
+    ]
     attributes = {name: op.attributes[kind] for name, kind in (("a_type", "a_elem_type"), ("b_type", "b_elem_type"))}
     _multiply(ops, op, [*operands, *scales], accumulator, attributes)
 
 
-def _scale_in_tensor_memory(ops: TileOps, dot: DotScaled, scale: Value, options: MatmulOptions) -> Value:
+def _scale_in_tensor_memory(ops: TileOps, dot: DotScaled, scale: Value, options: MatmulOptions, parts: Bases) -> Value:
+    """Scales in tensor memory; `parts` says which each CTA has: those of its rows, or columns, of the result."""
     tile = tile_type(scale)
-    result = layout_of(dot.result)
     layout: Encoding
     if options.blocked_accumulators:
-        rows, columns = cta_split(result)
+        rows, columns = cta_split(layout_of(dot.result))
         memory = TensorMemoryScales(split_m=rows, split_n=columns)
-        layout = scales_access(tile.shape, warps=warps_of(dot), cga=cga_layout(result))
+        layout = scales_access(tile.shape, warps=warps_of(dot), cga=cga_layout(layout_of(dot.result)))
     else:
-        memory = TensorMemoryScales(cga_layout(result))
+        memory = TensorMemoryScales(parts)
         layout = _access(memory, tile.shape, tile.bits, dot, options)
     source = ops.converted(with_stop_in_shared_memory(scale), layout)
     type = MemDescType(tile.shape, tile.element, memory.text, TENSOR_MEMORY)
