@@ -68,7 +68,7 @@ def memory(bits: int = 16, swizzle: int = 64, *, transposed: bool = False) -> gl
 def run(
     layout: Any, left: Any = None, right: Any = None, *, dtype: Any = np.float16, columns: int = 64, **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the kernel stores, and what it should."""
+    """Return what the kernel stores, and what it should."""
     random = np.random.default_rng(3)
     bits = 8 * np.dtype(dtype).itemsize
     a, b = (random.integers(-3, 4, shape).astype(dtype) for shape in ((64, DEPTH), (DEPTH, columns)))

@@ -45,7 +45,7 @@ def test_narrow_products(m: int, n: int, k: int, kind: str, by_one_instruction: 
 
 
 def product(m: int, n: int, k: int, kind: str, **options: Any) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
-    """What a simulated GPU and the CPU compute, and the GPU's kernel."""
+    """Return what a simulated GPU and the CPU compute, and the GPU's kernel."""
     packed = k // 2 if kind == "e2m1" else k
     mask = 0xFF if kind == "e2m1" else 0xB7  # numbers of a size, none infinite
     a, b = (RANDOM.integers(0, 256, (rows, packed), np.uint8) & np.uint8(mask) for rows in (m, n))
