@@ -8,13 +8,16 @@
 6. A file of fewer than 60 lines is an entry point, or stands in `SMALL_FILES` with its reason; others join a neighbour.
 7. A docstring names its subject: none begins with "What", "Which", "Who" or "Of", in tests, bench and examples neither.
 8. A check that a line turns off (`noqa`, `type: ignore`) has its reason behind it.
+9. The root of the repository has the files and folders of `AT_THE_ROOT` and no others.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -152,6 +155,15 @@ SMALL_FILES = {
     "semantics/running_sums.py": "a type of the language, apart from those that every kernel has",
 }
 """Other files of fewer than `MIN_FILE` lines, each with its reason."""
+
+AT_THE_ROOT = frozenset(
+    {
+        *(".ci", ".gitignore", "Makefile", "pyproject.toml", "MANIFEST.in"),
+        *("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE"),
+        *("bench", "docs", "examples", "packaging", "src", "tests"),
+    }
+)
+"""All that git keeps at the root: notes and programs for one day are not committed."""
 
 ENVIRONMENT = ("environ", "environb", "getenv", "getenvb")
 ENVIRONMENT_READER = "support/knob_kinds.py"
@@ -387,3 +399,21 @@ def test_planted_suppression_is_found() -> None:
         "x = 1  # noqa: E731",
         "y = 2  # type: ignore[misc]",
     ]
+
+
+def at_the_root(paths: Iterable[str]) -> frozenset[str]:
+    """The first parts of paths."""
+    return frozenset(path.partition("/")[0] for path in paths)
+
+
+def test_no_stray_files_at_the_root() -> None:
+    git = shutil.which("git")
+    command = [git or "git", "ls-files", "-z"]
+    tracked = git and subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    if not tracked:
+        pytest.skip("no checkout of git")
+    assert at_the_root(tracked.strip("\0").split("\0")) == AT_THE_ROOT
+
+
+def test_planted_stray_file_is_found() -> None:
+    assert at_the_root(["README.md", "src/a.py", "try.py", "notes/a.md"]) - AT_THE_ROOT == {"notes", "try.py"}

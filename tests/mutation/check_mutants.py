@@ -135,7 +135,7 @@ class _Trials:
         self._forks: dict[Path, Forks] = {}
         for number in range(options.workers):
             copy = folder / f"copy{number}"
-            shutil.copytree(PACKAGE, copy / "tilewright", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(PACKAGE, copy / "tilewright")  # with bytecode: times of files stay, so it is taken
             subprocess.run([sys.executable, "-m", "compileall", "-q", copy], check=True)
             self._forks[copy] = Forks(ROOT, _environment(copy))
             self._copies.put(copy)

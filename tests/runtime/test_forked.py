@@ -78,7 +78,7 @@ def test_failures_stop_nobody(tmp_path: Path) -> None:
 
 
 def test_a_helper_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forked, "_PATIENCE", 0.2)
+    monkeypatch.setattr(forked, "_PATIENCE", 0.05)
     here = os.getpid()
 
     def hang_elsewhere() -> None:

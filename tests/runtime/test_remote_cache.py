@@ -256,7 +256,7 @@ def hanging(when: str) -> Any:
 
 @pytest.mark.parametrize("when", ["made", "get", "put"])
 def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 0.5)
+    monkeypatch.setattr(remote, "PATIENCE", 0.25)
     knobs.cache.remote_manager_class = made = hanging(when)
     begin = time.monotonic()
     with warnings.catch_warnings(record=True) as warned:
@@ -267,7 +267,7 @@ def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.Mo
     assert time.monotonic() - begin < 25, "it waited for the end of a call that hangs"
     assert made.asked == 1
     (text,) = [str(warning.message) for warning in warned]
-    assert "Hanging failed (TimeoutError: there is no answer after 0.5 s)" in text
+    assert "Hanging failed (TimeoutError: there is no answer after 0.25 s)" in text
     made.end.set()
 
 

@@ -61,7 +61,7 @@ def test_one_that_fails_makes_kernels_run_in_python(
 ) -> None:
     program(monkeypatch, text)
     if "did not end" in reason:
-        monkeypatch.setattr(self_test, "_SECONDS", 0.5)
+        monkeypatch.setattr(self_test, "_SECONDS", 0.1)
     with pytest.warns(RuntimeWarning, match=f"kernels run in Python, slowly: the self-test of .* {reason}"):
         kernel = tw.jit(doubled)
     assert isinstance(kernel, InterpretedFunction)

@@ -23,12 +23,13 @@ from tilewright.support.progress import Line, Progress, clock
 WORK = """
 import sys, time
 from tilewright.support import progress
-if sys.argv[1] == "plain":
+kind, pause = sys.argv[1], float(sys.argv[2])
+if kind == "plain":
     progress.find_spec = lambda name: None
 progress.DELAY = 0.0
 with progress.Progress("sorting things", 40) as bar:
     for done in range(40):
-        time.sleep(0.01)
+        time.sleep(pause)
         bar.at(done)
         with progress.Progress("inside of it", 2) as inner:
             inner.at(1)
@@ -90,7 +91,7 @@ def on_terminal(code: str, *arguments: str, **variables: str) -> tuple[str, str]
 
 @pytest.mark.parametrize("kind", ["plain", pytest.param("tqdm", marks=pytest.mark.needs_tqdm)])
 def test_a_bar_on_a_terminal(kind: str) -> None:
-    shown, said = on_terminal(WORK, kind)
+    shown, said = on_terminal(WORK, kind, "0.01")
     assert "sorting things" in shown
     assert ("left" if kind == "plain" else "it/s") in shown
     assert "inside of it" not in shown
@@ -100,10 +101,10 @@ def test_a_bar_on_a_terminal(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", pytest.param("tqdm", marks=pytest.mark.needs_tqdm)])
 def test_the_knob_takes_it_away_and_puts_it_everywhere(kind: str) -> None:
-    shown, _ = on_terminal(WORK, kind, TILEWRIGHT_PROGRESS="0")
+    shown, _ = on_terminal(WORK, kind, "0", TILEWRIGHT_PROGRESS="0")
     assert shown.strip() == "the end"
     environment = {**os.environ, "TILEWRIGHT_PROGRESS": "1"}
-    command = [sys.executable, "-c", WORK, kind]
+    command = [sys.executable, "-c", WORK, kind, "0"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "sorting things" in done.stderr
     del environment["TILEWRIGHT_PROGRESS"]

@@ -16,6 +16,7 @@ from browser import Browser
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.display.listings import Place
 from tilewright.tools.explain import _module
+from tilewright.tools import memory_map
 from tilewright.tools.kernels import UsageError
 from tilewright.tools.main import main
 from tilewright.tools.memory_map import Access, accesses, drawing
@@ -119,6 +120,15 @@ def test_loaded_values_count_as_zero() -> None:
 def test_grids_that_no_picture_shows(grid: list[int]) -> None:
     with pytest.raises(UsageError, match="1 to 64 programs"):
         touched(add, grid, n=20)
+
+
+def test_elements_are_counted_for_all_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three programs load and store 20 elements."""
+    monkeypatch.setattr(memory_map, "MAX_ELEMENTS", 40)
+    assert len(touched(add, [3], n=20)) == 2
+    monkeypatch.setattr(memory_map, "MAX_ELEMENTS", 39)
+    with pytest.raises(UsageError, match="touch more than 39 elements: draw a smaller grid"):
+        touched(add, [3], n=20)
 
 
 def test_a_number_that_is_missing() -> None:

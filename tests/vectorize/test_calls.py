@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import inspect
 import os
@@ -19,8 +20,10 @@ from expressions import function
 import tilewright as tw
 import tilewright.language as tl
 from fresh_caches import cache_without_kernels
+from tilewright.backends.llvm.machine import host_identity
 from tilewright.vectorizing import process
 from tilewright.vectorizing.native.calls import calls_text
+from tilewright.vectorizing.native.structs import LARGE, RECORD
 
 
 @tw.vectorize
@@ -169,3 +172,14 @@ def test_children_of_a_fork() -> None:
     if child == 0:
         os._exit(0 if (scaled(x) == 2.5).all() and scaled(1) == 2.5 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not host_identity().startswith("x86"), reason="asks an x86 processor")
+def test_large_results_are_written_past_the_caches_by_code_of_their_own() -> None:
+    added = tw.vectorize(function("a + b"))
+    large = np.ones(LARGE // 4, np.float32)
+    for array, has_own in ((large[:-1], False), (large, True)):
+        assert added(array, array)[-1] == 2
+        (record,) = added._records
+        entry, stream = (RECORD.read(ctypes.addressof(record), name) for name in ("entry", "stream"))
+        assert (stream not in (0, entry)) is has_own
