@@ -2,13 +2,14 @@
 
     matmul sm_90 4x1: 49152 bytes, 83 ops, 9 layouts, 1204 instructions, 5f0c11d2
 
-A choice that changes shows here, where results stay what they are: the last word tells another mix of ops, layouts and
-instructions. Which test compiles a kernel first, and whether any does, is left open. `pytest --update-goldens` adds
+A choice that changes shows here, where results stay what they are: the last word tells other ops, other layouts and
+another text of LLVM's, but for where its lines come from. Which test compiles a kernel first, and whether any does, is left open. `pytest --update-goldens` adds
 lines; without the file it writes those of the tests that it runs.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from gpu_code import instructions
 from tilewright.backends.nvidia.backend import NvidiaBackend
 
 GOLDEN = Path(__file__).parent / "goldens" / "nvidia" / "compiled.txt"
+PLACES = re.compile(r",? !dbg !\d+|^!.*\n", re.MULTILINE)
+"""Lines of the source that LLVM IR names: they move when a file of tests does."""
 LEFT_OUT = ("slow", "spared", "long")
 """Marks of tests whose kernels are not compared: those that `make check` leaves out."""
 
@@ -50,7 +53,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         layouts = sorted({encoding for type in types if (encoding := getattr(type, "encoding", None))})
         text = make_llir(backend, module, metadata, options)
         found = instructions(text)
-        mix = crc32(" ".join([shown(ops), *layouts, shown(found)]).encode())
+        mix = crc32(" ".join([shown(ops), *layouts, without_places(text)]).encode())
         where = f"{metadata['name']} sm_{backend.device.capability} {options.num_warps}x{options.num_ctas}"
         sizes = f"{metadata['shared']} bytes, {ops.total()} ops, {len(layouts)} layouts, {found.total()} instructions"
         lines.append(f"{where}: {sizes}, {mix:08x}")
@@ -58,6 +61,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(NvidiaBackend, "make_llir", noted)
     return lines
+
+
+def without_places(text: str) -> str:
+    """LLVM IR without debug information."""
+    return PLACES.sub("", text)
 
 
 def compare(lines: list[str], *, update: bool) -> None:
