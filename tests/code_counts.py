@@ -1,11 +1,11 @@
 """How much code a kernel becomes on a processor: ops by name, the numbers in them, and LLVM's instructions.
 
     summary(module)                     "arith.addi 3, …; 0 1 64"
-    instructions(module, target)        "add 3, llvm.fma.v16f32 8, …"
+    instructions(text)                  "add 3, llvm.fma.v16f32 8, …"
     ttir(kernel, {"x": …, "B": 64})     the kernel behind the passes of TTIR
-    code_of(module, target)             both, behind all passes from TTIR to vector loops
+    code_of(module, target)             both, behind all passes from TTIR to vector loops, and a digest of the text
 
-A choice that changes shows in them where results stay what they are.
+A choice that changes shows in them where results stay what they are: the counts tell which, the digest that there is one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import UNBOUNDED_LOOPS
@@ -64,14 +65,25 @@ def code_of(module: Op, target: Target) -> str:
     """How much code a kernel becomes (TTIR, which is consumed)."""
     run_passes(module, (*cpu_passes(target), *loop_passes(target)))
     verify(module)
-    return f"{summary(module)}; {instructions(module, target)}"
+    return counts_and_digest(module, target)
 
 
-def instructions(module: Op, target: Target) -> str:
-    """The instructions of LLVM that vector loops become, before it optimises them: by name, or by what they call."""
+def counts_and_digest(module: Op, target: Target) -> str:
+    """How much code vector loops are, and a digest of the LLVM IR that they become."""
+    counts, text = summary(module), llvm_ir(module, target)
+    return f"{counts}; {instructions(text)}; {crc32(text.encode()):08x}"
+
+
+def llvm_ir(module: Op, target: Target) -> str:
+    """The text that vector loops become, before LLVM optimises it."""
     writer = LlvmWriter(target, fuse=True)
     emit_functions(writer, module, shared_by(module, UNBOUNDED_LOOPS))
+    return writer.render()
+
+
+def instructions(text: str) -> str:
+    """The instructions of LLVM IR: by name, or by what they call."""
     found: Counter[str] = Counter()
-    for name, called in INSTRUCTION.findall(writer.render()):
+    for name, called in INSTRUCTION.findall(text):
         found[called or name] += 1
     return shown(found)

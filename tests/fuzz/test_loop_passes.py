@@ -17,7 +17,7 @@ import pytest
 from statements import program
 from ways_to_run import Arguments, Ways, first_difference, front_end
 
-from code_counts import instructions, summary
+from code_counts import counts_and_digest
 from long_runs import first_of
 from loop_passes import TARGETS, Arrays, Trial, check_all_passes, check_every_pass
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
@@ -56,7 +56,7 @@ def check(seed: int, folder: Path) -> str:
         _, module = check_every_pass(text, target, trial)
     else:
         module = check_all_passes(text, target, trial)
-    return f"{seed} {target.cpu}: {summary(module)}; {instructions(module, target)}\n"
+    return f"{seed} {target.cpu}: {counts_and_digest(module, target)}\n"
 
 
 def test_loop_passes_on_some_kernels(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
