@@ -143,16 +143,31 @@ def test_glossary_says_each_term_once() -> None:
     assert all(section == sorted(section, key=str.lower) for section in sections)
 
 
+def architecture_sections() -> dict[str, str]:
+    """The text of each section of ARCHITECTURE.md, by its folder."""
+    page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n# Tests\n")[0]
+    found = re.finditer(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return {section[1]: section[2] for section in found}
+
+
 def test_every_folder_has_its_section() -> None:
-    """Each section ends with its invariants."""
-    page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n# Decisions\n")[0]
-    sections = {
-        found[1]: found[2] for found in re.finditer(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    }
     package = ROOT / "src" / "tilewright"
     folders = {path.name for path in package.iterdir() if (path / "__init__.py").exists()} - {"backends"}
-    assert folders | {"backends/base", "backends/llvm", "backends/cpu"} <= sections.keys()
-    assert {name for name, text in sections.items() if "\nInvariants:\n- " not in text} == {"Layers"}
+    assert folders | {"backends/base", "backends/llvm", "backends/cpu"} <= architecture_sections().keys()
+
+
+def test_a_section_has_decisions_and_ends_with_invariants() -> None:
+    """A decision begins with what was decided, in bold; no heading follows the invariants."""
+    sections = architecture_sections()
+    ends = {
+        name: re.split(r"^Invariants[^\n]*:\n", text, maxsplit=1, flags=re.MULTILINE) for name, text in sections.items()
+    }
+    assert {name for name, parts in ends.items() if len(parts) == 1} == {"Layers"}
+    assert [name for name, parts in ends.items() if "\n### " in parts[-1] or "\nDecisions" in parts[-1]] == []
+    page = "\n\n".join(sections.values())
+    lists = [found.partition("\n\n")[0] for found in re.split(r"^Decisions[^\n]*:\n", page, flags=re.MULTILINE)[1:]]
+    assert len(lists) >= 10
+    assert [line for found in lists for line in found.splitlines() if re.match(r"- (?!\*\*)", line)] == []
 
 
 def test_passes_of_the_cpu_stand_in_their_order() -> None:
