@@ -3,8 +3,8 @@
     matmul sm_90 4x1: 49152 bytes, 83 ops, 9 layouts, 1204 instructions, 5f0c11d2
 
 A choice that changes shows here, where results stay what they are: the last word tells other ops, other layouts and
-another text of LLVM's, but for where its lines come from. Which test compiles a kernel first, and whether any does, is left open. `pytest --update-goldens` adds
-lines; without the file it writes those of the tests that it runs.
+another text of LLVM's, but for where its lines come from. Which test compiles a kernel first, and whether any does, is
+left open. `pytest --update-goldens` adds lines; without the file it writes those of the tests that it runs.
 """
 
 from __future__ import annotations

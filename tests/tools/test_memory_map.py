@@ -15,8 +15,8 @@ import tilewright.language as tl
 from browser import Browser
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.display.listings import Place
-from tilewright.tools.explain import _module
 from tilewright.tools import memory_map
+from tilewright.tools.explain import _module
 from tilewright.tools.kernels import UsageError
 from tilewright.tools.main import main
 from tilewright.tools.memory_map import Access, accesses, drawing
