@@ -104,6 +104,21 @@ def next_row(a, table, steps, N: tl.constexpr):
     tl.store(a + at, total.to(tl.float16))
 
 
+@tw.jit
+def plus_one_through_tables(a, out, table, other, n, BM: tl.constexpr, ONE_TABLE: tl.constexpr, WHERE: tl.constexpr):
+    targets = table + 1 if ONE_TABLE else other
+    tl.store(table, a.to(tl.int64))
+    tl.store(targets, (a if ONE_TABLE else out).to(tl.int64))
+    tl.debug_barrier()
+    pointer: tl.constexpr = tl.pointer_type(tl.float32)
+    at = tl.arange(0, BM)
+    source, target = tl.load(table).to(pointer), tl.load(targets).to(pointer)
+    for start in tl.range(0, n - BM, BM, num_stages=3):
+        if WHERE == "in the loop":
+            source, target = tl.load(table + start * 0).to(pointer), tl.load(targets + start * 0).to(pointer)
+        tl.store(target + start + BM + at, tl.load(source + start + at) + 1)
+
+
 def has_run_ahead(kernel: Any) -> bool:
     text = kernel.asm["ttgir"]
     return "async_commit_group" in text or "<3x" in text or "<2x" in text
@@ -118,6 +133,20 @@ def test_loads_do_not_run_ahead_of_stores_that_they_may_meet(capability: int) ->
     kernel = compiled(plus_one_by_pointer, [a, out, 1024], capability=capability, BM=128, IN_PLACE=False)
     np.testing.assert_array_equal(launch(kernel, (1,), [a, out, 1024])[1][::128], [0, *[1] * 7])
     assert has_run_ahead(kernel)
+
+
+@pytest.mark.parametrize("where", ["in front of the loop", "in the loop"])
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_two_pointers_of_one_table_may_be_the_same(capability: int, where: str) -> None:
+    """They counted as pointers to different tensors, so that loads ran ahead of the stores that they read."""
+    for one_table in (True, False):
+        a, out, *tables = (np.zeros(size, kind) for size, kind in ((1024, "f4"), (1024, "f4"), (2, "i8"), (2, "i8")))
+        arguments, options = [a, out, *tables, 1024], {"BM": 128, "ONE_TABLE": one_table, "WHERE": where}
+        kernel = compiled(plus_one_through_tables, arguments, capability=capability, **options)
+        found = launch(kernel, (1,), arguments)[0 if one_table else 1]
+        np.testing.assert_array_equal(found[::128], np.arange(8) if one_table else [0, *[1] * 7])
+        tiles_run_ahead = "<3x128xf32" in kernel.asm["ttgir"] or "<2x128xf32" in kernel.asm["ttgir"]
+        assert tiles_run_ahead is not one_table
 
 
 @pytest.mark.parametrize("how", ["call", "assembly"])

@@ -9,14 +9,21 @@
 An address comes from the arguments of its function that are pointers or descriptors, from pointers that were loaded,
 and from numbers that became pointers. Addresses with one origin may meet. Those of different origins are taken to be
 apart, as Triton takes them: a pipelined loop loads ahead of what it stores through another argument.
+
+    %s = tt.load %t            %q = tt.int_to_ptr %s         from what lies in %table
+    %d = tt.load %u            %r = tt.int_to_ptr %d         from what lies in %table, too: they may be the same
+                               %t, %u = tt.addptr %table, …
+
+All that is loaded from memory of one origin is one further origin, which is not that memory. What is loaded there in
+turn has the same one, as all places of a list have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from tilewright.analysis.value_flow import propagate
+from tilewright.analysis.value_flow import Edge, flow_edges, propagate
 from tilewright.dialects.traits import Atomic, PointerAccess, WritesMemory
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorRead
 from tilewright.dialects.tt_elementwise import InlineAsm
@@ -41,11 +48,21 @@ ANYTHING = (Call, InlineAsm)
 """Ops that may read and write it wherever their operands lead to."""
 
 
+class Origin(NamedTuple):
+    """Where addresses come from: a value, or any that was loaded from where that value leads to."""
+
+    value: Value
+    is_loaded: bool = False
+
+
+Origins = dict[Value, set[Origin]]
+
+
 class GlobalAccess(NamedTuple):
     """An op that reads or writes global memory, and where its addresses come from; nothing: it is not known."""
 
     op: Op
-    origins: frozenset[Value]
+    origins: frozenset[Origin]
     writes: bool
 
     def may_meet(self, other: GlobalAccess) -> bool:
@@ -68,9 +85,9 @@ def _may_do_anything(op: Op) -> bool:
     return isinstance(op, ANYTHING) and not is_pure(op)
 
 
-def _origins(op: Op, origins: Mapping[Value, set[Value]]) -> frozenset[Value]:
+def _origins(op: Op, origins: Mapping[Value, set[Origin]]) -> frozenset[Origin]:
     """Where the addresses that `op` accesses come from."""
-    return frozenset[Value]().union(*(origins.get(value, ()) for value in _addresses(op)))
+    return frozenset[Origin]().union(*(origins.get(value, ()) for value in _addresses(op)))
 
 
 def reads_what_is_written(loop: Op) -> set[Op]:
@@ -83,21 +100,56 @@ def reads_what_is_written(loop: Op) -> set[Op]:
     return {read.op for read in reads if any(read.may_meet(write) for write in writes)}
 
 
-def address_origins(op: Op) -> dict[Value, set[Value]]:
-    """The values that each value of the function around `op` may be an address from."""
+def address_origins(op: Op) -> Origins:
+    """Where each value of the function around `op` may be an address from."""
     while op.parent is not None and op.parent.parent is not None:
         op = op.parent
     arguments = op.regions[0].block.args
-    start = {value: {value} for value in arguments if _is_address(value.type)}
-    for pointer in (value for inner in op.walk() for value in _new_pointers(inner)):
-        start[pointer] = {pointer}
-    return propagate((inner for inner in op.walk() if not isinstance(inner, (*READS, *WRITES))), start)
+    start = {value: {Origin(value)} for value in arguments if _is_address(value.type)}
+    numbers = {value: {Origin(value)} for value in arguments if not _is_address(value.type)}
+    ops = [inner for inner in op.walk() if not isinstance(inner, (*READS, *WRITES))]
+    sources = [inner for inner in op.walk() if isinstance(inner, (*READS, Atomic, IntToPtr, Call))]
+    found = propagate(ops, start)
+    if not any(_is_address(value.type) for source in sources for value in source.results):
+        return found
+    may_be_new = False
+    while True:
+        of_numbers = propagate(ops, numbers, _edges_of_numbers)
+        changed = _add_sources(sources, found, of_numbers, start, numbers, may_be_new=may_be_new)
+        if may_be_new and not changed:
+            return found
+        may_be_new = not changed
+        found = propagate(ops, start)
 
 
-def _new_pointers(op: Op) -> Iterator[Value]:
-    """The results of `op` that are pointers which nothing else in the function has led to."""
-    if isinstance(op, (Load, IntToPtr)):
-        yield from (value for value in op.results if _is_address(value.type))
+def _add_sources(
+    sources: Sequence[Op], addresses: Origins, found: Origins, start: Origins, numbers: Origins, *, may_be_new: bool
+) -> bool:
+    """Add the origins of what `sources` give to `start`, or to `numbers` if it is none; whether any is new.
+
+    Args:
+        sources: ops that load, and those that make addresses of numbers.
+        addresses, found: the origins of all addresses and numbers, as far as they are known.
+        start, numbers: those that are not what an op makes of others.
+        may_be_new: what has no origin by now is one of its own.
+    """
+    changed = False
+    for op in sources:
+        read = [addresses.get(operand, set()) for operand in op.operands if _is_address(operand.type)]
+        origins = {Origin(origin.value, is_loaded=True) for known in read for origin in known}
+        if isinstance(op, IntToPtr):
+            origins = found.get(op.operands[0], set()) | addresses.get(op.operands[0], set())
+        for value in op.results:
+            known = (start if _is_address(value.type) else numbers).setdefault(value, set())
+            added = origins or ({Origin(value)} if may_be_new else set())
+            changed |= not added <= known
+            known |= added
+    return changed
+
+
+def _edges_of_numbers(op: Op) -> Iterator[Edge]:
+    """The ways of numbers that may become addresses, but not as distances from others."""
+    return (edge for edge in flow_edges(op) if not any(_is_address(value.type) for value in edge))
 
 
 def _is_address(type: Type) -> bool:
