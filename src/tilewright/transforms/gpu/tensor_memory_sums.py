@@ -64,7 +64,7 @@ def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     unchanged = [use_unchanged(loop, MemDescType) for loop in loops]
-    kept = [keep_sum(loop, alloc) for loop in loops if not is_divided(loop) for alloc in _sums_of(loop)]
+    kept = [keep_sum(loop, alloc) for loop in loops for alloc in _sums_of(loop)]
     found = False
     for loop in loops:
         for argument in list(loop.carried):

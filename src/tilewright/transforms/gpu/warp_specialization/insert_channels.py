@@ -35,7 +35,6 @@ from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
-from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.lower_products import allocate_barriers
@@ -103,7 +102,6 @@ class _Inserter:
             op.attributes = without(op, OUTPUTS)  # there will be more results: numbers of places
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
-                keep_sum(self.loop, alloc)
                 _write_no_start(alloc)
         for tile in handed_tiles(self.loop):
             self._put_into_memory(tile)
