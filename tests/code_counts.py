@@ -5,8 +5,7 @@
     ttir(kernel, {"x": …, "B": 64})     the kernel behind the passes of TTIR
     code_of(module, target)             both, behind all passes from TTIR to vector loops, and a digest of the text
 
-A choice that changes shows in them where results stay what they are: the counts tell which, the digest that there is
-one.
+A choice that changes shows in them where results stay what they are: in the digest at least.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ share of answers that could have been better. `pytest tests/analysis -m "slow or
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -242,8 +243,10 @@ def check(seeds: range) -> Tally:
     return tally
 
 
-def test_some_drawn_accesses() -> None:
-    assert check(range(3)).pairs > 2000
+def test_some_drawn_accesses(golden: Callable[[str, str], None]) -> None:
+    tally = check(range(3))
+    assert tally.pairs > 2000
+    golden("".join(f"{kind} {count}\n" for kind, count in sorted(tally.items())), "analysis/drawn_accesses.txt")
 
 
 @pytest.mark.parametrize(("size", "other"), [(1, 1), (4, 4), (2, 8), (8, 2)])

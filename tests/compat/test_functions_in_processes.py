@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -37,6 +39,21 @@ def test_what_a_function_raises_and_writes_comes_back() -> None:
     assert SETTING not in os.environ
     done = run_in_process(writes, ("alone",))
     assert (done.exc, done.driver_stderr_output) == (None, "alone")
+
+
+def test_the_other_process_sets_writes_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does, in this one."""
+    monkeypatch.setenv(SETTING, "not set")
+    log, results = tmp_path / "log", SimpleQueue[BaseException | None]()
+    stderr = os.dup(2)
+    try:
+        internal_testing._call(fails, results, ("ab",), {"again": 2}, {SETTING: "is set"}, str(log))
+        internal_testing._call(writes, results, ("alone",), {}, {}, f"{log}2")
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+    assert (str(results.get()), results.get()) == (f"{os.getpid()} is set", None)
+    assert (log.read_text(), Path(f"{log}2").read_text()) == ("abab", "alone")
 
 
 @pytest.mark.spared

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.compat import aot_inductor
+from tilewright import jit
+from tilewright.compat import aot_inductor, torch_inductor
 from tilewright.compat.torch_inductor import (
     PUT,
     SCATTER,
@@ -20,6 +21,7 @@ from tilewright.compat.torch_inductor import (
 )
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import match_divided, tile_long_rows
+from tilewright.language import constexpr, exp, float32, maximum
 
 pytestmark = pytest.mark.quick
 
@@ -358,3 +360,21 @@ def test_narrow_integers_are_left_to_torch_and_all_that_it_keeps(size: int, is_f
     assert left[SCATTER](None, "sum", dtype)
     choices.config.cpu_backend = "cpp"
     assert left[PUT](dtype) is by_torch
+
+
+@jit
+def inner(x):
+    return maximum(exp(x), 0.0)
+
+
+@jit
+def outer(x, N: constexpr):
+    return inner(x).to(float32) if N else outer(x, N + 1)
+
+
+def test_names_of_the_language_are_imported_for_a_kernel_and_all_that_it_calls() -> None:
+    assert sorted(torch_inductor._imports(outer, set())) == [
+        "from tilewright.language import float32 as float32",
+        "from tilewright.language.math import exp as exp",
+        "from tilewright.language.operations import maximum as maximum",
+    ]

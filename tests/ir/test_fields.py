@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import getattr_static
 
 import pytest
 
@@ -15,6 +16,7 @@ from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.attributes import UNIT, Attribute
 from tilewright.ir.core import Block, Op, Value, typed
 from tilewright.ir.declare import ANY, OPS
+from tilewright.ir.fields import Body, Field, Operand, Operands, OptionalOperand, RegionOf, Result
 from tilewright.ir.operands import segment_attribute
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import i32
@@ -147,6 +149,17 @@ def test_fields_say_how_many_operands_there_are() -> None:
     assert OPS["arith.addi"].operands == (2, 2)
     assert OPS["scf.for"].operands == (3, ANY)
     assert OPS["builtin.module"].operands == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "kinds", [(Operand, OptionalOperand, Operands), (Result,), (RegionOf, Body)], ids=["operands", "results", "regions"]
+)
+def test_names_leave_no_place_out(kinds: tuple[type[Field], ...]) -> None:
+    """Who names a place names all before it."""
+    for definition in OPS.values():
+        fields = (getattr_static(definition.kind, name) for name in dir(definition.kind))
+        places = {field.index for field in fields if isinstance(field, kinds) and field.index >= 0}
+        assert places == {*range(len(places))}, definition.name
 
 
 @pytest.mark.parametrize("definition", [d for d in OPS.values() if d.kind is not None], ids=lambda d: d.name)

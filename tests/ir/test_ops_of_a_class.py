@@ -45,7 +45,9 @@ tt.func @f(%c: i1, %low: i32, %high: i32, %step: i32) {
 }
 """)
     (loop,), (branch,) = module.ops_of(For), module.ops_of(If)
+    assert (loop.body.is_outer, branch.regions[0].block.is_outer) == (False, False)
     branch.regions[0].block.splice([loop], branch.regions[0].block.first)
+    assert (loop.body.is_outer, branch.regions[0].block.is_outer) == (False, True)
     assert module.ops_of(For) == [loop]
     assert module.ops_of((For, If)) == [branch, loop]
     loop.body.insert(branch.clone(), loop.body.first)

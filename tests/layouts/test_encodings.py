@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -230,3 +231,29 @@ def test_wrong_layouts_say_what_is_wrong(golden: Callable[[str, str], None]) -> 
             f"{shown}\n    {caught.value}" + ("" if caught.value.offset is None else f" (at {caught.value.offset})")
         )
     golden("\n".join(lines) + "\n", "layouts/wrong_encodings.txt")
+
+
+def mistakes(text: str) -> Iterator[str]:
+    """A layout with one mistake: a number is 3 or 0, a truth is turned, a key goes or comes, something is behind it."""
+    for number in re.finditer(r"(?<![\w-])\d+|true|false", text):
+        for other in ("3", "0") if number[0].isdigit() else ("false" if number[0] == "true" else "true",):
+            if other != number[0]:
+                yield text[: number.start()] + other + text[number.end() :]
+    for key in re.finditer(r"(?<=[{<])\w+ = (\w+|\[[^{=]*?\]), |, \w+ = (\w+|\[[^{=]*?\])(?=[}>,])", text):
+        yield text[: key.start()] + text[key.end() :]
+    if "}" in text:
+        yield ", odd = 1}".join(text.rsplit("}", 1))
+    yield f"{text[:-1]}, odd = 1>"
+
+
+def said_of(text: str) -> str:
+    try:
+        return f"is {encoding(text).text}"
+    except LayoutError as error:
+        return str(error)
+
+
+def test_one_mistake_is_refused_in_words_or_means_something_else(golden: Callable[[str, str], None]) -> None:
+    kinds = {text.partition("<")[0]: text for text in reversed(SAME)}
+    lines = [f"{wrong}\n    {said_of(wrong)}\n" for text in kinds.values() for wrong in mistakes(text)]
+    golden("".join(lines), "layouts/one_mistake.txt")

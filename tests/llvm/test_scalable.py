@@ -102,6 +102,7 @@ def test_one_instruction(bits: int) -> None:
     assert not is_one_instruction(list(range(1, lanes + 1)), bits)
     quads = [start + i + half * lanes for start in range(0, lanes, 8) for half in (0, 1) for i in range(4)]
     assert is_one_instruction(quads, bits) == (4 * bits <= 64)
+    assert not is_one_instruction([0, 1], bits), "the first vector itself is none"
 
 
 @pytest.mark.quick

@@ -154,6 +154,18 @@ def test_shuffles_read_lanes_that_are_there() -> None:
     assert "names this thread as a member" in error.text
 
 
+def test_members_of_an_instruction_are_here_and_who_is_here_is_a_member() -> None:
+    some = "setp.{} %p1, %r0, 40; @%p1 bar.warp.sync {};"
+    error = mistake(some.format("lt.u32", "-1"))
+    assert (error.kind, error.thread) == ("divergent warp", (40, 0, 0))
+    assert error.text == "the instruction names this thread as a member, and it is elsewhere"
+    for compares, members, thread in (("lt.u32", "0x7f", 7), ("ge.u32", "0x7fffff00", 63)):
+        error = mistake(some.format(compares, members))
+        assert (error.kind, error.thread) == ("divergent warp", (thread, 0, 0))
+        assert error.text == "the thread executes the instruction, and its mask of members does not name it"
+    fine(some.format("ge.u32", "0xffffff00"))
+
+
 def test_unknown_instructions_and_functions() -> None:
     error = mistake("frobnicate.b32 %r1, %r2;")
     assert (error.kind, error.instruction) == ("unsupported", "frobnicate.b32 %r1, %r2")

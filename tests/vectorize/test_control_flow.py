@@ -127,6 +127,11 @@ def condition_that_stays(x, n):
     return x
 
 
+def middle_of_four(x, y):
+    first, *middle, last = x, y, x * y, x - y
+    return first + 10 * middle[0] - middle[1] * last * len(middle)
+
+
 X = np.linspace(-2, 6, 97)
 Y = np.linspace(5, -1, 97)
 CASES = {
@@ -145,6 +150,7 @@ CASES = {
     "counter used again": (counter_used_again, (np.arange(1, 60) % 4, np.arange(1, 60) % 7)),
     "loop that never runs": (loop_that_never_runs, (X,)),
     "tuple with None": (tuple_with_none, (X,)),
+    "middle of four": (middle_of_four, (X, Y)),
     "condition that stays": (condition_that_stays, (X, Y)),
 }
 
@@ -159,6 +165,7 @@ def check(name: str, frontend: str) -> None:
         assert ours(*numbers) == pytest.approx(fn(*numbers), rel=1e-14)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["collatz", "early", "calls", *(name for name in CASES if " " in name)])
 def test_read_fast(name: str) -> None:
     check(name, "auto")

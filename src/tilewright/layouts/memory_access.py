@@ -87,7 +87,7 @@ def matrix_access(registers: LinearLayout, memory: LinearLayout, bits: int) -> M
         others = [step for step in steps["register"] if step not in inside[:packed]] + steps["lane"][2:]
         if _are_rows(others + steps["warp"], row):
             return MatrixAccess.PLAIN
-    if bits == 16 and steps["lane"][2:5] == inside:
+    if bits == 16 and steps["lane"][2:] == inside:
         others = steps["register"] + steps["lane"][:2]
         if _are_rows(others + steps["warp"], row):
             return MatrixAccess.TRANSPOSED

@@ -53,6 +53,17 @@ PROGRAMS = {
         %e = math.exp %most : tensor<64xf32>
         """,
     ),
+    "squares_of_dots": (
+        "%a: tensor<16x16xf32>, %b: tensor<16x32xf32>, %c: tensor<16x64xf32>, %d: tensor<16x128xf32>, "
+        "%e: tensor<16x256xf32>",
+        """
+        %x = tt.dot %a, %a, %a : tensor<16x16xf32> * tensor<16x16xf32> -> tensor<16x16xf32>
+        %y = tt.dot %x, %b, %b : tensor<16x16xf32> * tensor<16x32xf32> -> tensor<16x32xf32>
+        %z = tt.dot %x, %c, %c : tensor<16x16xf32> * tensor<16x64xf32> -> tensor<16x64xf32>
+        %u = tt.dot %x, %d, %d : tensor<16x16xf32> * tensor<16x128xf32> -> tensor<16x128xf32>
+        %v = tt.dot %x, %e, %e : tensor<16x16xf32> * tensor<16x256xf32> -> tensor<16x256xf32>
+        """,
+    ),
     "pairs": (
         "%a: tensor<128xf32>, %b: tensor<128xf32>, %w: tensor<64x2xf32>",
         """

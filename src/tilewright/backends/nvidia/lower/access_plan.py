@@ -237,12 +237,12 @@ def _rows(steps: LinearLayout, bits: int) -> _Form | None:
     if list(lanes[:2]) != wanted[packed:] or not all(step in columns for step in wanted[:packed]):
         return None
     inside = [columns.index(step) for step in wanted[:packed]]
-    return _Form(inside, [], lanes[2:5], [bit for bit in _used_bits(steps) if bit not in inside])
+    return _Form(inside, [], lanes[2:], [bit for bit in _used_bits(steps) if bit not in inside])
 
 
 def _pairs(steps: LinearLayout, bits: int) -> _Form | None:
     lanes, used = steps.columns["lane"], _used_bits(steps)
-    if lanes[2:5] != (1, 2, 4) or not used:
+    if lanes[2:] != (1, 2, 4) or not used:
         return None
     # A word holds two neighbours of a column. Any bit of the register may tell them apart, as each row has its address.
     return _Form(used[:1], [], (steps.columns["register"][used[0]], *lanes[:2]), used[1:])
@@ -250,7 +250,7 @@ def _pairs(steps: LinearLayout, bits: int) -> _Form | None:
 
 def _loaded_bytes(steps: LinearLayout, bits: int) -> _Form | None:
     columns, lanes, used = steps.columns["register"], steps.columns["lane"], _used_bits(steps)
-    if lanes[2:5] != (1, 2, 4) or 8 not in columns or len(used) < 3:
+    if lanes[2:] != (1, 2, 4) or 8 not in columns or len(used) < 3:
         return None
     half = columns.index(8)
     first, second, *others = (bit for bit in used if bit != half)
@@ -259,7 +259,7 @@ def _loaded_bytes(steps: LinearLayout, bits: int) -> _Form | None:
 
 def _stored_bytes(steps: LinearLayout, bits: int) -> _Form | None:
     columns, lanes, used = steps.columns["register"], steps.columns["lane"], _used_bits(steps)
-    if lanes[2:5] != (1, 2, 4) or 8 not in columns or len(used) < 2:
+    if lanes[2:] != (1, 2, 4) or 8 not in columns or len(used) < 2:
         return None
     half = columns.index(8)
     first, *others = (bit for bit in used if bit != half)
