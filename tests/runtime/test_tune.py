@@ -26,6 +26,7 @@ import tilewright.language as tl
 from fresh_caches import cache_without_kernels
 from tilewright import knobs
 from tilewright.runtime import waiting
+from tilewright.runtime.tuning import together
 from tilewright.runtime.tuning.config import StoredResults
 from tilewright.runtime.tuning.together import ArrivedTuneTask
 
@@ -69,9 +70,18 @@ MEASURED: list[str] = []
 """The tunings that this process measured."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def remembered() -> None:
+    """LLVM has compiled all candidates in this process: helpers are forked from it, and have the code as well."""
+    for launch in Tuned().launches():
+        for config in CONFIGS:
+            scale.warmup(*launch.args, **config.kwargs, grid=(1,))
+
+
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(waiting, "_told", set())
+    monkeypatch.setattr(together, "_AT_ONCE", timedelta(milliseconds=10))
     MEASURED.clear()
     scale.hash = None  # no kernel is in memory
     with knobs.cache.scope(), knobs.tilewright.scope(), knobs.autotuning.scope():
@@ -147,13 +157,13 @@ class Changed(Elsewhere):
     ("pool", "message"),
     [
         (Broken, "a worker was lost .RuntimeError: no workers are left"),
-        (Silent, "a worker was lost .LostError: no worker answered for 0.2 s"),
+        (Silent, "a worker was lost .LostError: no worker answered for 0.05 s"),
         (Changed, "did not help with scale: the launch cannot be read: UnpicklingError"),
         (lambda: Elsewhere(lambda report: report._replace(status="not kept", why="no")), "did not help with scale: no"),
     ],
 )
 def test_workers_that_fail(pool: Callable[[], Executor], message: str) -> None:
-    knobs.tilewright.worker_seconds = 0.2
+    knobs.tilewright.worker_seconds = 0.05
     tuned = Tuned()
     with pytest.warns(RuntimeWarning, match=message):
         tw.tune(tuned.launches(), executor=pool())
@@ -266,7 +276,7 @@ def test_tables_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(table.startswith(b"tilewright-hmac-sha256:") for table in tables(store))
     MEASURED.clear()
     knobs.tilewright.cache_key = "another"
-    knobs.tilewright.worker_seconds = 0.2
+    knobs.tilewright.worker_seconds = 0.05
     with pytest.warns(RuntimeWarning, match="rank 1 did not tell what it measured of scale"):
         (rank,) = run_ranks(store, range(1), 2, monkeypatch)
     assert len(MEASURED) == 4, "nothing that another key signed is believed"
@@ -291,7 +301,7 @@ def test_garbage_in_the_store(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    knobs.tilewright.worker_seconds = 0.2
+    knobs.tilewright.worker_seconds = 0.05
     (rank,) = run_ranks(Store(), range(1), 3, monkeypatch)
     assert len(MEASURED) == 4, "who never came has no share"
     assert rank.is_right()
