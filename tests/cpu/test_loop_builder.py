@@ -245,6 +245,15 @@ def test_floats_are_not_folded() -> None:
         assert known(value) is None
 
 
+def test_zeros_of_both_signs_are_two_constants() -> None:
+    """They are equal, and so are 1.0 and True."""
+    b = LoopBuilder(Block([f32]))
+    minus, zero = b.constant(-0.0, f32), b.constant(0.0, f32)
+    assert minus is not zero
+    assert b.constant(-0.0, f32) is minus
+    assert b.constant(3, i32) is b.constant(3, i32)
+
+
 def test_a_place_keeps_the_order_of_what_comes_to_it() -> None:
     block = Block([i64])
     (n,) = block.args

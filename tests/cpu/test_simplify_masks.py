@@ -81,6 +81,26 @@ def test_what_never_holds_is_neither_read_nor_chosen(conditions: str) -> None:
     assert text.count("arith.select") == 1
 
 
+@pytest.mark.parametrize(("element", "stays"), [("f32", False), ("i64", False), ("!tt.ptr<f32>", True)])
+def test_numbers_that_nobody_asks_for_are_zeros(element: str, stays: bool) -> None:
+    """There is no pointer that stands for any."""
+    tile = f"tensor<16x!tt.ptr<{element}>>"
+    module = parse_module(f"""
+tt.func public @f(%i: tensor<16xi32>, %p: {tile}, %out: {tile}) {{
+  {compared("a", "sge", 67)}
+  {compared("b", "slt", 67)}
+  %both = arith.andi %a, %b : tensor<16xi1>
+  %v = tt.load %p, %both : {tile}
+  tt.store %out, %v : {tile}
+  tt.return
+}}
+""")
+    verify(module)
+    assert simplify_masks(module) is not stays
+    verify(module)
+    assert ("tt.load" in print_op(module)) is stays
+
+
 def test_what_follows_is_not_asked() -> None:
     body = compared("a", "slt", 3) + compared("b", "slt", 70) + CHOSEN
     module = module_of(body)
