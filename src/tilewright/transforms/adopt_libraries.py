@@ -36,7 +36,7 @@ _OWN_PREFIX, _NVIDIAS_PREFIX = "__tw_", "__nv_"
 
 
 def adopt_libraries(module: Op) -> bool:
-    """Replace calls of other libraries in `module` where there is a function with the same meaning."""
+    """Replace calls of other libraries in `module` by functions of the same meaning, where there are any."""
     calls = module.ops_of(ExternElementwise)
     adopted = list(map(_adopt, calls))
     return any(adopted)

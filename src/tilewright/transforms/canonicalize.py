@@ -55,5 +55,5 @@ def canonicalize(module: Op) -> bool:
 
 
 def canonicalize_as_triton(module: Op) -> bool:
-    """Canonicalize by the rules that Triton has, and no others; returns whether anything changed."""
+    """Canonicalize by Triton's rules only; returns whether anything changed."""
     return rewrite_functions(module, TRITONS_RULES, folds=FOLDS)

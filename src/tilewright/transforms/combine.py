@@ -202,7 +202,7 @@ RULES_WITHOUT_FUSION, RULES_KEEPING_BASES, RULES = map(by_op, (ROWS_WITHOUT_FUSI
 
 
 def combine(module: Op) -> bool:
-    """Rewrite products, addresses, choices and reshapes that one op can replace; returns whether anything changed."""
+    """Rewrite dots, addresses, selections and reshapes that one op can replace; returns whether anything changed."""
     return rewrite_functions(module, RULES)
 
 

@@ -20,7 +20,7 @@ from tilewright.transforms.functions import functions_of
 
 
 def control_flow_sink(module: Op) -> bool:
-    """Move ops of every function of `module` into the sides of branches that need them; whether any has moved."""
+    """Move ops of every function of `module` into the branches that need them; returns whether any were moved."""
     found = False
     for function in functions_of(module):
         for block in function.regions[0].blocks:

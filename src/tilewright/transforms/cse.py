@@ -36,7 +36,7 @@ def cse(module: Op) -> bool:
 
 
 def loop_aware_cse(module: Op) -> bool:
-    """Merge equal computations in every function of `module`, and values that go round a loop in step."""
+    """Merge equal computations in every function of `module`, and equal values that a loop carries."""
     changed = False
     for function in functions_of(module):
         changed |= _merge_in_function(function)

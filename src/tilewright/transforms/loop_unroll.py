@@ -104,7 +104,7 @@ MARK = "__test_peel_epilogue"
 
 
 def peel_marked_loops(module: Op) -> bool:
-    """Peel the last step of every loop of `module` with the attribute `__test_peel_epilogue`."""
+    """Peel the last iteration of every loop of `module` with the attribute `__test_peel_epilogue`."""
     loops = [op for op in module.ops_of(For) if MARK in op.attributes]
     for loop in reversed(loops):
         del loop.attributes[MARK]

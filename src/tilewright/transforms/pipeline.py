@@ -40,7 +40,7 @@ PASSES = (
     Pass("combine", combine_keeping_bases, "accumulating dots, masked loads with their default"),
     Pass("reorder_broadcast", reorder_broadcast, "arithmetic on scalars and columns instead of whole tiles"),
     Pass("licm", licm, "before cse, which then merges what several loops computed"),
-    Pass("cse", loop_aware_cse, "once everything has its final spelling and place, equal things look equal"),
+    Pass("cse", loop_aware_cse, "after all rewriting, equal computations are textually equal"),
     Pass("symbol_dce", symbol_dce, "functions whose last call was folded away"),
     Pass("loop_unroll", unroll_and_tidy, "last: copies of a small body"),
 )
@@ -51,7 +51,7 @@ PASSES_WITHOUT_FUSION = tuple(
 
 NORMALIZING = (
     *PASSES[:3],  # without these a back end cannot read a module
-    Pass("adopt_libraries", adopt_libraries, "names that only text from elsewhere has"),
+    Pass("adopt_libraries", adopt_libraries, "only text of other compilers contains such names"),
 )
 
 

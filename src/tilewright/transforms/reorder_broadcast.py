@@ -107,5 +107,5 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def reorder_broadcast(module: Op) -> bool:
-    """Move splats and broadcasts behind element-wise ops in `module`; returns whether anything changed."""
+    """Move splats and broadcasts after elementwise ops in `module`; returns whether anything changed."""
     return rewrite_functions(module, RULES, folds=FOLDS, folded=True)

@@ -25,7 +25,7 @@ from tilewright.transforms.functions import functions_of
 
 
 def add_alias_checks(module: Op) -> bool:
-    """Give a condition to each nest in which stores of tiles may disturb others, and a buffer to these stores.
+    """Guard nests whose stores may disturb other accesses by a condition, and give these stores a buffer.
 
     Returns whether there is any.
     """

@@ -44,7 +44,7 @@ Facts = dict[Op, dict[str, Attribute]]
 
 
 def blocked_transpose(module: Op, target: Target) -> bool:
-    """Give the nests of `module` (ttcir) a version by square blocks where they gain by it; returns whether any does."""
+    """Version nests of `module` (ttcir) by transposed square blocks where that pays; returns whether any were."""
     found = False
     for function in functions_of(module):
         nests = [op for op in function.ops_of(Nest) if not op.optimize_size]

@@ -28,7 +28,7 @@ FARTHEST = 1 << 59
 
 
 def bound_rows(module: Op) -> bool:
-    """Say between which bounds the loaded rows of `module` lie that are stored elsewhere; returns whether any is."""
+    """Bound the loaded rows of `module` that are stored elsewhere by two addresses; returns whether there are any."""
     found = dict[Value, None]()
     for load in module.ops_of(Load):
         if not load.is_volatile and is_tile(load.result) and _is_copied(load):

@@ -23,7 +23,7 @@ from tilewright.ir.types import TensorType, Type
 
 
 def bufferize_carried(module: Op) -> bool:
-    """Put the tiles that loops and branches carry into buffers, inner ones first; returns whether any carries one."""
+    """Put the tiles that loops and branches carry into buffers, inner ones first; returns whether there were any."""
     changed = False
     for op in reversed(module.ops_of(ControlFlow)):
         if not any(is_tile(v) for v in [*op.results, *op.operands]):

@@ -43,7 +43,7 @@ LONG = 4
 
 
 def choose_widths(module: Op, target: Target) -> bool:
-    """Tell the nests of `module` (ttcir) how wide they go; returns whether there is one."""
+    """Choose vector widths and unroll factors of the nests of `module` (ttcir); returns whether there is one."""
     nests = [op for op in module.ops_of(NestOp) if not op.square]
     for op in nests:
         nest = Nest(op)

@@ -35,7 +35,7 @@ from tilewright.ir.types import i64
 
 
 def clip_to_mask(module: Op) -> bool:
-    """Say in the nests of `module` (ttcir) which loops end where masks do; returns whether any does."""
+    """Mark in the nests of `module` (ttcir) the loops that end where masks do; returns whether there are any."""
     nests = [op for op in module.ops_of(NestOp) if _may_end(op)]
     return sum(_clips_of(Nest(nest)) for nest in nests) > 0
 

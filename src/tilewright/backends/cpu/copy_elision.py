@@ -71,7 +71,7 @@ class Matrix(NamedTuple):
 
 
 def copy_elision(module: Op, target: Target) -> bool:
-    """Let the products of `module` (ttcir) be of matrices anywhere in memory; returns whether there is one."""
+    """Turn the products of `module` (ttcir) into products of matrices anywhere in memory; returns whether any were."""
     found = [function for function in functions_of(module) if bool(function.ops_of(CpuDot))]
     for function in found:
         _Products(function, target).run()

@@ -45,7 +45,7 @@ LONGEST_ROW = 128
 
 
 def distribute_loops(module: Op) -> bool:
-    """Let reductions and expensive numbers of rows of nests of `module` (ttcir) come first; returns whether any do."""
+    """Distribute reductions and expensive values of rows of nests (ttcir) to nests before; returns whether any were."""
     found = False
     for nest in module.ops_of(Nest):
         while _reduce_first(nest):

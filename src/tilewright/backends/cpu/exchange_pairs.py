@@ -29,7 +29,7 @@ MAX_DEPTH = 16
 
 
 def exchange_pairs(module: Op) -> bool:
-    """Replace reductions of pairs that both get in `module`; returns whether there were any."""
+    """Replace reductions of pairs whose result both elements get by gathers; returns whether there were any."""
     found = False
     for function in functions_of(module):
         rows: dict[tuple[Block, int, int], Rows] = {}

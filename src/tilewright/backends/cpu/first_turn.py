@@ -32,7 +32,7 @@ from tilewright.transforms.matching import constant_of
 
 
 def first_turn(module: Op) -> bool:
-    """Let products in loops of `module` (ttcir) begin with the zeros in front of these; returns whether one does."""
+    """Make products in loops of `module` (ttcir) start from zero by themselves; returns whether any do."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.walk() if isinstance(op, For) and (known(op.step) or 0) > 0]

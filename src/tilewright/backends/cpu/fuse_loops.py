@@ -76,7 +76,7 @@ _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
 def fuse_loops(module: Op, dots: DotLowering, vector_bits: int) -> None:
-    """Group the tile ops of each block into loop nests, for vectors of `vector_bits`, products as `dots` wants them."""
+    """Group the tile ops of each block into loop nests, for vectors of `vector_bits`, with products as in `dots`."""
     for function in functions_of(module):
         Planner(function.body, dots, MemoryAccesses(), vector_bits).run()
 

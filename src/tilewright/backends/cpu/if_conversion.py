@@ -20,7 +20,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def if_conversion(module: Op) -> bool:
-    """Leave straight code in every function that a reduction or scan applies; returns whether one had branches.
+    """Replace branches in combine functions by selections; returns whether there were any.
 
     Raises:
         Unsupported: there is a loop in one, in a branch something that has effects, or a number that is no element's.

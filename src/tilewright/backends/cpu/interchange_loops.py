@@ -38,7 +38,7 @@ _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 
 
 def interchange_loops(module: Op, target: Target) -> bool:
-    """Move loops inside the loops over elements where they may go and that pays; returns whether one does."""
+    """Move loops inside the loops over elements where that is legal and pays; returns whether any was."""
     loops = [op for op in module.ops_of(For) if goes_along_rows(op)]
     loops = [loop for loop in loops if keeps_rows_in_registers(loop, target) or _has_few_turns(loop)]
     for loop in loops:

@@ -35,7 +35,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def interchange_programs(module: Op) -> bool:
-    """Let loops over the tiles that programs share run for neighbouring programs; returns whether any does."""
+    """Interchange loops over cyclically shared tiles with the programs; returns whether there were any."""
     found = False
     for function in functions_of(module):
         loop = _shared_loop(function) if is_public(function) else None

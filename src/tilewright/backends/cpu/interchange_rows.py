@@ -45,7 +45,7 @@ STORES = (Store, MaskedStore)
 
 
 def interchange_rows(module: Op) -> bool:
-    """Exchange loops of `module` with those over rows inside of them, where that is the same; whether any is."""
+    """Interchange loops of `module` with the loops over rows inside, where legal; returns whether any were."""
     found = False
     for function in functions_of(module):
         for turns in function.ops_of(For):

@@ -26,7 +26,7 @@ SHORT_ROW = 4
 
 
 def join_rows(module: Op, target: Target) -> bool:
-    """Tell the nests of `module` (ttcir) how many rows they take at once; returns whether one takes several."""
+    """Choose how many rows the nests of `module` (ttcir) process at once; returns whether any processes several."""
     found = {op: _rows(op, target) for op in module.ops_of(NestOp) if _is_simple(op)}
     for nest, rows in found.items():
         nest.mark(together=rows)

@@ -35,7 +35,7 @@ MAX_BYTES = 8192
 
 
 def keep_lanes(module: Op) -> bool:
-    """Keep what the rows of the marked loops of `module` share, where that pays off; returns whether there are any."""
+    """Keep values that the rows of marked loops of `module` share, where that pays; returns whether there are any."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.ops_of(For) if ROWS in op.attributes]

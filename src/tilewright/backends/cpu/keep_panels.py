@@ -77,7 +77,7 @@ class _Product(NamedTuple):
 
 
 def keep_panels(module: Op, target: Target) -> bool:
-    """Let products of `module` (vector loops) keep their packed B; returns whether one does."""
+    """Make products of `module` (vector loops) keep their packed B; returns whether any do."""
     functions = functions_of(module)
     if len(functions) != 1:
         return False

@@ -21,7 +21,7 @@ FOREIGN = (DescriptorAccess, DotScaled, MakeTensorDescriptor)
 
 
 def check_legality(module: Op) -> bool:
-    """Look for functions that call themselves, perhaps through others, and for ops of other compilers.
+    """Refuse recursive functions and ops that the back end does not support.
 
     Returns False: nothing changes.
 

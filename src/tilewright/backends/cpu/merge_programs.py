@@ -71,7 +71,7 @@ MAX_LANES = 1 << 30
 
 
 def merge_programs(module: Op) -> bool:
-    """Give nests of `module` (ttcir) a version for several programs, where they allow it; returns whether any does."""
+    """Version the nests of `module` (ttcir) for several programs, where possible; returns whether any were."""
     found = False
     for function in functions_of(module):
         if is_public(function):

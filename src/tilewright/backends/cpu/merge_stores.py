@@ -39,7 +39,7 @@ class _Choice(NamedTuple):
 
 
 def merge_stores(module: Op) -> bool:
-    """Make one store in `module` of two whose masks exclude each other; returns whether there were any."""
+    """Merge pairs of stores in `module` with complementary masks; returns whether there were any."""
     found = False
     for function in functions_of(module):
         accesses = MemoryAccesses()

@@ -47,7 +47,7 @@ ENTRY = 16
 
 
 def merge_turns(module: Op, target: Target) -> bool:
-    """Let products of `module` (vector loops) that keep their B wait for the next one; returns whether one may."""
+    """Merge iterations of products of `module` (vector loops) that keep their B; returns whether any were."""
     found = False
     for function in functions_of(module):
         for op in function.ops_of(Matmul):

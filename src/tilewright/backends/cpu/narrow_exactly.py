@@ -25,7 +25,7 @@ LEAST = 4
 
 
 def narrow_exactly(module: Op, target: Target) -> bool:
-    """Cut conversions to bf16 in `module` that have nothing to round; returns whether there is one."""
+    """Truncate in conversions to bf16 in `module` that need no rounding; returns whether there is one."""
     digits, skips_subnormals = BinaryDigits(), multiplies_bf16(target)
     casts = [op for op in module.ops_of(FloatCast) if _is_narrowed(op)]
     found = [

@@ -31,7 +31,7 @@ ORDER = "program_order"
 
 
 def order_programs(module: Op) -> bool:
-    """Give public functions whose tiles are neighbours along y, and not along x, that order; returns whether any was.
+    """Make y the fastest axis of functions whose tiles are neighbours along y, not x; returns whether any was.
 
     Products of tiles share the rows of one factor or the columns of the other, in either order: they keep theirs.
     """

@@ -149,41 +149,41 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
     """The passes from TTIR to ttcir; with `interruptible`, every turn of a `for` loop looks for signals."""
     dots = DotLowering(partial(operand_element_type, target=target))
     interchange = Pass(
-        "interchange_loops", partial(interchange_loops, target=target), "loops that only read carry tiles in registers"
+        "interchange_loops", partial(interchange_loops, target=target), "loops that only read keep tiles in registers"
     )
     single_trips = Pass(
         "version_single_trips",
         partial(version_single_trips, target=target),
-        "rows that one tile holds need no loop: what is behind it shares loops over elements with its body",
+        "rows that one tile holds need no loop, so its body fuses with what follows",
     )
     return (
-        Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
-        Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
-        Pass("order_programs", order_programs, "neighbours in memory run one after the other"),
-        Pass("interchange_programs", interchange_programs, "programs that share tiles by turns run side by side"),
-        Pass("if_conversion", if_conversion, "in functions of elements lanes differ, so both sides are computed"),
-        Pass("expand_map", expand_map, "functions of elements become ops on tiles"),
+        Pass("inline_tiles", inline_tiles, "calls pass scalars only"),
+        Pass("check_legality", check_legality, "unsupported ops are refused before anything is lowered"),
+        Pass("order_programs", order_programs, "programs that are neighbours in memory run one after the other"),
+        Pass("interchange_programs", interchange_programs, "programs that share tiles cyclically run side by side"),
+        Pass("if_conversion", if_conversion, "lanes of a combine function diverge, so both sides are computed"),
+        Pass("expand_map", expand_map, "mapped functions become ops on tiles"),
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
-        Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
-        Pass("narrow_exactly", partial(narrow_exactly, target=target), "while tiles say what they are made of"),
-        Pass("simplify_masks", simplify_masks, "before masks decide about loops: choices within choices are decided"),
-        Pass("merge_stores", merge_stores, "before nests: what one of two stores is one store of a choice"),
-        Pass("exchange_pairs", exchange_pairs, "what two elements both get is asked for by each, near by"),
+        Pass("expand_unsplat", expand_unsplat, "extracting the only element of a tile is a reduction"),
+        Pass("narrow_exactly", partial(narrow_exactly, target=target), "while it is visible how tiles are computed"),
+        Pass("simplify_masks", simplify_masks, "nested selections, before masks determine loops"),
+        Pass("merge_stores", merge_stores, "before nests: two complementary stores are one store of a selection"),
+        Pass("exchange_pairs", exchange_pairs, "two elements that get the same result gather from each other"),
         Pass(
             "add_short_tiles",
             partial(add_short_tiles, vector_bits=target.vector_bits),
-            "before tiles become loops: sorts of few elements of a tile are one vector",
+            "before tiles become loops: sorts of few elements fit into one vector",
         ),
         Pass(
             "pointer_induction",
             pointer_induction,
-            "tiles that loops shift by a number become fixed tiles plus that number",
+            "tiles that loops shift by a scalar become fixed tiles plus that scalar",
         ),
-        Pass("transpose_tiles", transpose_tiles, "vectors go along the last axis, and so should memory"),
+        Pass("transpose_tiles", transpose_tiles, "vectors run along the last axis: make it contiguous"),
         single_trips,
         *(() if interruptible else (interchange,)),
-        Pass("bound_rows", bound_rows, "rows that memory chooses lie between two addresses"),
+        Pass("bound_rows", bound_rows, "rows selected by memory are bounded by two addresses"),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
         Pass("find_networks", partial(find_networks, target=target), "steps of sorts share a buffer"),
         Pass(
@@ -194,27 +194,25 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass(
             "split_reductions",
             split_reductions,
-            "what is expensive and needed in two phases of a nest is kept for a row",
+            "expensive values that two phases of a nest need are kept for a row",
         ),
-        Pass("distribute_loops", distribute_loops, "once it is known what nests share: what rows have is vectors, too"),
-        Pass(
-            "add_alias_checks", add_alias_checks, "stores that might overlap other memory get a buffer to fall back to"
-        ),
-        Pass("allocate_buffers", partial(place_buffers, target=target), "last: buffers get places once all are there"),
+        Pass("distribute_loops", distribute_loops, "once nests are known: values of rows become vectors, too"),
+        Pass("add_alias_checks", add_alias_checks, "stores that may overlap other memory get a fall-back buffer"),
+        Pass("allocate_buffers", partial(place_buffers, target=target), "last, when all buffers are known"),
     )
 
 
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
-        Pass("version_atomics", version_atomics, "where one thread runs a whole launch, plain additions do"),
-        Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
-        Pass("store_columns", store_columns, "where columns lie apart, rows are neighbours more often"),
-        Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
-        Pass("merge_programs", merge_programs, "programs whose rows go on in the next one are one"),
-        Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
-        Pass("seen_lanes", seen_lanes, "what nobody sees is neither computed nor copied"),
-        Pass("first_turn", first_turn, "once zeros know how much of them is seen: products begin with them"),
+        Pass("version_atomics", version_atomics, "if one thread runs the whole launch, plain additions suffice"),
+        Pass("version_strides", version_strides, "run-time strides are nearly always 1"),
+        Pass("store_columns", store_columns, "where columns are not contiguous, rows often are"),
+        Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by blocks"),
+        Pass("merge_programs", merge_programs, "programs whose rows continue in the next one are merged"),
+        Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops end where their masks do"),
+        Pass("seen_lanes", seen_lanes, "what is never read is neither computed nor copied"),
+        Pass("first_turn", first_turn, "once it is known how much of the zeros is read: products start from zero"),
         Pass(
             "copy_elision",
             partial(copy_elision, target=target),
@@ -223,30 +221,30 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass(
             "keep_panels",
             partial(keep_panels, target=target),
-            "once products say where they read, while nests say where they store: the next program packs less",
+            "while products state their reads and nests their stores: the next program packs less",
         ),
         Pass(
             "merge_turns",
             partial(merge_turns, target=target),
-            "once a packed B stays: two turns of a loop along k are one product",
+            "once a packed B is kept: several iterations along k are one product",
         ),
-        Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
-        Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
-        Pass("redirect_stores", redirect_stores, "behind versions, some of which redirect none, and widths"),
-        Pass("split_index_sets", split_index_sets, "where a row goes from one array to another, so does its loop"),
-        Pass("version_loops", version_loops, "once nothing changes any more: what is true nearly always is told apart"),
-        Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
-        Pass("interchange_rows", interchange_rows, "while loops over rows are whole: memory is read row by row"),
-        Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
+        Pass("choose_widths", partial(choose_widths, target=target), "once the ops of nests are final"),
+        Pass("join_rows", partial(join_rows, target=target), "rows of few vectors hide each other's latency"),
+        Pass("redirect_stores", redirect_stores, "after versions, some of which need no redirection, and widths"),
+        Pass("split_index_sets", split_index_sets, "a row that changes from one array to another is split there"),
+        Pass("version_loops", version_loops, "once nests are final: fast versions for what nearly always holds"),
+        Pass("lower_nests", lower_nests, "nests become loops over memory, independent of the machine"),
+        Pass("interchange_rows", interchange_rows, "while loops over rows are not split: memory is read row by row"),
+        Pass("expand_dots", partial(expand_dots, target=target), "products become register blocks"),
         Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),
-        Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),
-        Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
-        Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
-        Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
-        Pass("scalarize_gathers", scalarize_gathers, "once turns are straight code: each number is an address"),
+        Pass("keep_lanes", keep_lanes, "values that all rows of a nest share are computed once"),
+        Pass("stream_stores", partial(stream_stores, target=target), "loops with streaming stores have short steps"),
+        Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known which stores bypass the caches"),
+        Pass("unroll_and_jam", unroll_and_jam, "several iterations run side by side, so none waits for another"),
+        Pass("scalarize_gathers", scalarize_gathers, "once iterations are straight code: indices are addresses"),
         Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
-        Pass("split_maxima", split_maxima, "once nothing asks how numbers are chosen any more"),
-        Pass("control_flow_sink", control_flow_sink, "last: what one version of a loop needs is not computed for both"),
+        Pass("split_maxima", split_maxima, "once no pass inspects selections any more"),
+        Pass("control_flow_sink", control_flow_sink, "last: not computed for both versions of a loop"),
     )
 
 
@@ -264,12 +262,12 @@ def lower_to_loops(module: Op, target: Target) -> int:
 
 
 def place_buffers(module: Op, target: Target) -> bool:
-    """Give every buffer its place behind what the micro-kernels of `target` need; returns whether there is one."""
+    """Assign an offset to every buffer, after the workspace of micro-kernels; returns whether there is a buffer."""
     return allocate_buffers(module, _workspace(module, target))
 
 
 def inline_tiles(module: Op) -> bool:
-    """Inline the functions marked noinline that return tiles: calls hand over scalars only."""
+    """Inline the functions marked noinline that take or return tiles, so that calls pass scalars only."""
     for function in functions_of(module):
         block = function.body
         if any(isinstance(v.type, TensorType) for v in [*block.args, *block.terminator.operands]):

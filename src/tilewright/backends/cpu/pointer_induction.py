@@ -36,7 +36,7 @@ class Shift(NamedTuple):
 
 
 def pointer_induction(module: Op) -> bool:
-    """Replace each carried tile that its loop shifts by one number by a fixed tile plus a scalar, inner loops first.
+    """Replace carried tiles that a loop shifts by a scalar by a fixed tile plus a scalar, inner loops first.
 
     Returns whether anything changed.
     """

@@ -40,7 +40,7 @@ from tilewright.transforms.matching import is_inside
 
 
 def prefetch_rows(module: Op, target: Target) -> bool:
-    """Ask in the parallel loops of `module` for what the next run loads; returns whether any does."""
+    """Prefetch in the parallel loops of `module` what the next program loads; returns whether any do."""
     found = False
     for function in functions_of(module):
         loops = function.ops_of(Parallel)

@@ -25,7 +25,7 @@ from tilewright.ir.types import i64
 
 
 def redirect_stores(module: Op) -> bool:
-    """Choose the places of the guarded stores of `module` (ttcir), and put copies behind their nests.
+    """Choose between memory and buffers for guarded stores of `module` (ttcir), with copies after their nests.
 
     Returns whether there is one.
     """

@@ -154,7 +154,7 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
 
 
 def split_reductions(module: Op) -> bool:
-    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row; whether there is any."""
+    """Keep EXPENSIVE values that two phases of a nest need in a buffer of one row; returns whether there are any."""
     split = [_spill(Nest(op)) for op in module.ops_of(NestOp) if op.mode == "rows"]
     return any(split)
 

@@ -41,7 +41,7 @@ Lanes: TypeAlias = dict[tuple[Value, int], Value]
 
 
 def scalarize_gathers(module: Op) -> bool:
-    """Load the numbers of gathers in `module` one by one; returns whether there were such gathers."""
+    """Load the indices of gathers in `module` as scalars; returns whether there were such gathers."""
     gathers = [op for function in functions_of(module) for op in function.ops_of(Gather)]
     chosen = [op for op in gathers if _has_numbers_in_memory(op)]
     for op in chosen:

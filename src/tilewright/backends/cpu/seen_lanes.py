@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 
 
 def seen_lanes(module: Op) -> bool:
-    """Tell the writes and products of `module` (ttcir) what is seen of them; returns whether anything was computed."""
+    """Record how much of each write and product of `module` (ttcir) is read; returns whether anything changed."""
     told = [_Function(function).count_all() for function in functions_of(module)]
     return any(told)
 

@@ -33,7 +33,7 @@ PARTS = (4, 1)
 
 
 def add_short_tiles(module: Op, vector_bits: int) -> bool:
-    """Give each function that sorts a tile under a mask versions for masks of few lanes; returns whether any does."""
+    """Version functions that sort a masked tile for masks of few lanes; returns whether there were any."""
     found = False
     for function in functions_of(module):
         block = function.body

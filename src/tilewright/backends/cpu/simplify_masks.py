@@ -133,7 +133,7 @@ NOTHING = Facts({}, {})
 
 
 def simplify_masks(module: Op) -> bool:
-    """Decide choices and masks in `module` by those around them; returns whether any changed."""
+    """Decide selections and masks in `module` by the conditions around them; returns whether any changed."""
     changed = False
     for function in functions_of(module):
         accesses: list[Load | Store] = [*function.ops_of(Load), *function.ops_of(Store)]

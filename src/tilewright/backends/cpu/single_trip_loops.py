@@ -30,7 +30,7 @@ MAX_OPS = 200
 
 
 def version_single_trips(module: Op, target: Target) -> bool:
-    """Give the first wide loop of each function that may have a single turn a version; returns whether there is one."""
+    """Version the first wide loop of each function for a single iteration; returns whether there is one."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.body if isinstance(op, For) and _may_have_a_single_turn(op)]

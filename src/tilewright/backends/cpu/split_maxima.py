@@ -22,7 +22,7 @@ EXTREMES = ("ogt", "olt")
 
 
 def split_maxima(module: Op) -> bool:
-    """Choose twice where `module` has such a maximum or minimum; whether it has one."""
+    """Expand NaN-propagating maxima and minima of `module` into two selections; returns whether there were any."""
     choices = [op for function in functions_of(module) for op in function.ops_of(Select)]
     return sum(map(_split, choices)) > 0
 

@@ -28,7 +28,7 @@ FEWEST_ROWS = 8
 
 
 def store_columns(module: Op) -> bool:
-    """Turn the nests of `module` (ttcir) that are such stores; returns whether there is one."""
+    """Interchange the nests of `module` (ttcir) whose stores run along columns; returns whether there is one."""
     nests = [op for op in module.ops_of(Nest) if not op.optimize_size]
     stores = [store for nest in nests if (store := _only_store(nest)) is not None and _goes_along_columns(store)]
     for store in stores:

@@ -61,7 +61,7 @@ MAX_PAIRS = 8
 
 
 def stream_stores(module: Op, target: Target) -> bool:
-    """Choose how the loops of `module` that only store do so; returns whether there were any."""
+    """Choose direction and cache bypass of the loops of `module` that only store; returns whether there were any."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.ops_of(Parallel) if STORED in op.attributes]

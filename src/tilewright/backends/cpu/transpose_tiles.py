@@ -48,7 +48,7 @@ MOST_AXES = 3
 
 
 def transpose_tiles(module: Op) -> bool:
-    """Turn the tiles of each function whose accesses go along another axis; returns whether there is one."""
+    """Reorder the axes of tiles that are contiguous along another axis than the last; returns whether any are."""
     changed = False
     for function in functions_of(module):
         order = _better_order(function)

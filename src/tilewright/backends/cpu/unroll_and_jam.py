@@ -45,7 +45,7 @@ Join: TypeAlias = Callable[[Reduce, int, list[Value]], Sequence[Value]]
 
 
 def unroll_and_jam(module: Op) -> bool:
-    """Turn the parallel loops of `module` into loops and straight code; returns whether there were any."""
+    """Turn the parallel loops of `module` into loops and straight-line code; returns whether there were any."""
     found = False
     for function in functions_of(module):
         loops = function.ops_of(Parallel)

@@ -31,7 +31,7 @@ SHARED, OWN = "launch", "cta"
 
 
 def version_atomics(module: Op) -> bool:
-    """Give the nests of `module` (ttcir) their versions; returns whether there are any."""
+    """Version the nests of `module` (ttcir) with atomics of their launch; returns whether there are any."""
     found = False
     for function in functions_of(module):
         nests = function.ops_of(Nest) if is_public(function) else []

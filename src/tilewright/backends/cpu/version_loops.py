@@ -39,7 +39,7 @@ Asked = tuple[Value, Tags]
 
 
 def version_loops(module: Op) -> bool:
-    """Say in the nests of `module` (ttcir) what versions of their loops rely on; returns whether there is anything."""
+    """List in the nests of `module` (ttcir) what fast versions of their loops rely on; returns whether there is any."""
     nests = [op for op in module.ops_of(NestOp) if not op.optimize_size and not op.square]
     return sum(_assume_in(Nest(nest)) for nest in nests if any(_named_by(op) for op in _ops_of(nest))) > 0
 

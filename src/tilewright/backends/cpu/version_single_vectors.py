@@ -40,7 +40,7 @@ class _Row(NamedTuple):
 
 
 def version_single_vectors(module: Op) -> bool:
-    """Give pairs of loops over rows of `module` a version for rows of one vector, if it is short; whether any has."""
+    """Version loops over rows of `module` for rows with one active vector; returns whether there are any."""
     found = False
     for function in functions_of(module):
         builder = LoopBuilder(Block(), entry=function.body)

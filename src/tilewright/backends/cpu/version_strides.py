@@ -33,7 +33,7 @@ CODE_SIZE_BUDGET = 40
 
 
 def version_strides(module: Op) -> bool:
-    """Give the nests of `module` (ttcir) their versions; returns whether there were any nests."""
+    """Version the nests of `module` (ttcir) for strides of 1 and 0; returns whether there were any nests."""
     found = False
     for function in functions_of(module):
         nests = [op for op in function.ops_of(Nest) if op.copy is None]

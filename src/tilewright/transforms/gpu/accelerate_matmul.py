@@ -52,7 +52,7 @@ UNPLACED_DOTS = (Dot, DotScaled)
 
 
 def accelerate_matmul(module: Op, options: MatmulOptions = NEWEST) -> bool:
-    """Choose a matrix instruction for every dot of `module` for which its device has one."""
+    """Choose a matrix instruction for every dot of `module` for which the device has one."""
     capability = capability_of(module)
     for scaled in [op for op in module.walk() if isinstance(op, DotScaled)]:
         dot = scaled_dot(scaled)

@@ -34,7 +34,7 @@ from tilewright.transforms.functions import function_around, functions_of, is_pu
 
 
 def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`."""
+    """Place all buffers; each op with one gets `allocation.offset`, the module the total as `ttg.shared`."""
     allocations = allocate(module, scratch)
     for allocation in allocations.values():
         for buffer in allocation.buffers:
@@ -121,7 +121,7 @@ SCRATCH_SIZE, SCRATCH_ALIGNMENT = "ttg.global_scratch_memory_size", "ttg.global_
 
 
 def allocate_global_scratch(module: Op) -> bool:
-    """Place all allocations, one behind the other; functions and the module get their needs as attributes."""
+    """Place all allocations one after the other; functions and the module get their sizes as attributes."""
     functions = {function.symbol: function for function in functions_of(module)}
     for function in functions.values():
         _place(function, functions)

@@ -32,7 +32,7 @@ class WrongBarrier(Diagnostic):
 
 
 def check_barriers(module: Op) -> bool:
-    """Refuse copies whose barriers are shared otherwise than they can be.
+    """Refuse copies whose barriers are shared by other CTAs than the hardware allows.
 
     Raises:
         CompilationError: there is one.

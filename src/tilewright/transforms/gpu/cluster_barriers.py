@@ -43,7 +43,7 @@ PAIR_OPS = (TensorCoreMma, TensorCoreCommit, TmemCopy)
 
 
 def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Let the CTAs of a cluster meet where Triton does."""
+    """Insert cluster barriers where Triton does."""
     if number(module, "ttg.num-ctas") < 2 or not any(_reaches_others(op) for op in module.walk()):
         return False
     for function in functions_of(module):

@@ -41,7 +41,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def combine_select_if(module: Op) -> bool:
-    """Let every `scf.if` yield what selects with its condition choose, where those stand in front of it."""
+    """Make every `scf.if` yield the results of preceding selects with its condition."""
     selects = [op for op in module.walk() if isinstance(op, Select)]
     changed = False
     for select in selects:
@@ -109,7 +109,7 @@ LARGE = 128
 
 
 def nested_selects(module: Op) -> None:
-    """Let branches yield what selects of large tiles in their arms choose."""
+    """Make branches yield the operands of selects of large tiles in their arms."""
     for op in [op for op in module.walk() if isinstance(op, Select)]:
         if _is_large(op.result):
             _merge(op)

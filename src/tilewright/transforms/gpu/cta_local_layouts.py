@@ -64,7 +64,7 @@ ROWS, COLUMNS = 64, 8
 
 
 def cta_local_layouts(module: Op) -> bool:
-    """Give each block the whole of a tile that it scans, gathers from or counts.
+    """Give each CTA the whole of a tile that it scans, gathers from or counts.
 
     Returns:
         whether there is such an op.
@@ -111,7 +111,7 @@ _RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogr
 
 
 def packs_in_threads(module: Op) -> bool:
-    """Give functions of packs of elements tiles whose threads hold whole packs.
+    """Give mapped functions of packs of elements tiles whose threads hold whole packs.
 
     Returns:
         whether there is such a function.
@@ -171,7 +171,7 @@ class Factor(NamedTuple):
 
 
 def assign_cga_layouts(module: Op) -> bool:
-    """Divide the products of `module`, which have blocked layouts, and let loads of operands be divided as they are."""
+    """Divide the products of `module`, which have blocked layouts, among CTAs, and loads of operands accordingly."""
     divided = [_divide(dot) for dot in module.ops_of(Dot)]
     changed = any(divided)
     for factor in _movable([*_factors(module)], module):

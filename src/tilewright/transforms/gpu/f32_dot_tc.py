@@ -36,7 +36,7 @@ class F32DotOptions:
 
 
 def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
-    """Split every product of f32 in `module` whose precision says so."""
+    """Split every f32 product in `module` whose precision requires it."""
     changed = False
     for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         precision = dot.input_precision

@@ -39,7 +39,7 @@ class FenceOptions:
 
 
 def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
-    """Put fences in front of the matrix instructions of `module` that need them, outside of loops where possible."""
+    """Insert fences before the matrix instructions of `module` that need them, outside of loops where possible."""
     if (options or FenceOptions()).compute_capability < FIRST_CAPABILITY:
         return False
     changed = False

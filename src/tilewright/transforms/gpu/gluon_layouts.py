@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 def resolve_auto_layouts(module: Op) -> bool:
-    """Give every tile with an automatic layout the one that follows from its uses.
+    """Give every tile with an automatic layout the layout that follows from its uses.
 
     Raises:
         CompilationError: two uses want different layouts, or nothing says which.
@@ -66,7 +66,7 @@ def resolve_auto_layouts(module: Op) -> bool:
 
 
 def infer_coalesced_layouts(module: Op) -> bool:
-    """Give every tile with a coalesced layout the one that suits the access which it takes part in.
+    """Give every tile with a coalesced layout the one that suits its memory access.
 
     Raises:
         CompilationError: two accesses want different layouts, or there is none.

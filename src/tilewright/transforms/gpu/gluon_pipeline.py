@@ -49,20 +49,20 @@ OWN_FOLDS = {name: folds for name, folds in FOLDS.items() if name not in convers
 
 
 def canonicalize_keeping_layouts(module: Op) -> bool:
-    """Bring every function into canonical form, with every tile in the layout that it has."""
+    """Bring every function into canonical form without changing the layout of any tile."""
     return rewrite_functions(module, RULES, folds=OWN_FOLDS)
 
 
 def note_two_ctas(module: Op) -> bool:
-    """Let the module say whether its products are those of pairs of CTAs."""
+    """Record in the module whether its products are computed by pairs of CTAs."""
     module.attributes[TWO_CTAS] = any("two_ctas" in op.attributes for op in module.walk())
     return True
 
 
 GLUON_PASSES = (
     Pass("structure_control_flow", structure_control_flow, "early returns become conditions"),
-    Pass("inline", inline, "layouts that are to be found spread within one function"),
-    Pass("infer_coalesced_layouts", infer_coalesced_layouts, "memory decides first"),
+    Pass("inline", inline, "layout inference works within one function"),
+    Pass("infer_coalesced_layouts", infer_coalesced_layouts, "memory accesses decide first"),
     Pass("resolve_auto_layouts", resolve_auto_layouts),
     Pass("tma_lowering", tma_lowering, "descriptors that the kernel makes"),
     Pass("canonicalize_keeping_layouts", canonicalize_keeping_layouts),
@@ -71,6 +71,6 @@ GLUON_PASSES = (
     Pass("combine_select_if", combine_select_if),
     Pass("symbol_dce", symbol_dce),
     Pass("note_two_ctas", note_two_ctas),
-    Pass("check_barriers", check_barriers, "pairs share others"),
+    Pass("check_barriers", check_barriers, "pairs of CTAs share barriers differently"),
 )
 """The passes that turn Gluon's programs into TTGIR, in order."""

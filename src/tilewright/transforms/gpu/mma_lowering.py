@@ -51,7 +51,7 @@ from tilewright.transforms.matching import constant_of, following
 
 
 def mma_lowering(module: Op) -> bool:
-    """Bring the products in tensor memory of `module` into their final form."""
+    """Bring the products of `module` in tensor memory into their final form."""
     products = [op for op in module.walk() if isinstance(op, TensorCoreMma)]
     for op in products:
         if not op.is_async:
@@ -172,7 +172,7 @@ def _computed_behind(product: Op, values: list[Value]) -> list[Op] | None:
 
 
 def hoist_barriers(module: Op) -> bool:
-    """Move what makes and removes barriers out of the loops of `module`."""
+    """Hoist the initialisation and invalidation of mbarriers out of the loops of `module`."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     found = [life for loop in loops for op in loop.body if (life := _life_of(loop, op))]
     for life in found:

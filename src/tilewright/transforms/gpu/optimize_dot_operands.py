@@ -63,7 +63,7 @@ CHUNK = 512
 
 
 def optimize_dot_operands(module: Op) -> bool:
-    """Let products read their operands through views of memory."""
+    """Make products read their operands through memory views."""
     changed = canonicalize(module)
     return rewrite_functions(module, RULES, folds=conversion_rules.FOLDS) or changed
 

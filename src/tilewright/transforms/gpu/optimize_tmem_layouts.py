@@ -37,7 +37,7 @@ HALVES = (0, 2, 1)
 
 
 def optimize_tmem_layouts(module: Op) -> bool:
-    """Load tiles of tensor memory that are only split along their columns half by half; whether there were some."""
+    """Load tiles of tensor memory that are only split along columns in halves; returns whether there were any."""
     found = False
     while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
         found = True

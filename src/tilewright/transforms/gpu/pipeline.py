@@ -97,19 +97,19 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     """The passes that decide who holds what: memory decides first, then matrix instructions."""
     device = ConvertOptions(f"cuda:{options.capability}", options.num_warps, 32, options.num_ctas)
     return (
-        Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device), "every tile gets some layout"),
-        Pass("coalesce", coalesce, "accesses to memory have the strongest opinion; all others adapt"),
+        Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device), "every tile gets an initial layout"),
+        Pass("coalesce", coalesce, "memory accesses need their layouts most; other ops adapt"),
         # Products in several parts, if asked for; devices without matrix instructions for them are exact anyway.
         *_since(FIRST_TF32, options, Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions()))),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
         ),  # each block loads its own part of the operands
         Pass("remove_layout_conversions", remove_layout_conversions),
-        Pass("optimize_thread_locality", optimize_thread_locality, "sums within threads first"),
-        Pass("accelerate_matmul", accelerate_matmul, "matrix instructions; what they need, others adapt to again"),
+        Pass("optimize_thread_locality", optimize_thread_locality, "reductions within threads first"),
+        Pass("accelerate_matmul", accelerate_matmul, "matrix instructions fix layouts, to which others adapt again"),
         Pass("remove_layout_conversions", remove_layout_conversions),
-        Pass("optimize_dot_operands", optimize_dot_operands, "operands are turned in memory, not in registers"),
-        Pass("optimize_descriptor_encoding", optimize_descriptor_encoding, "what tiles are copied to is known now"),
+        Pass("optimize_dot_operands", optimize_dot_operands, "operands are transposed in memory, not in registers"),
+        Pass("optimize_descriptor_encoding", optimize_descriptor_encoding, "the buffers of tiles are known"),
         Pass("loop_aware_cse", loop_aware_cse, "equal conversions"),
     )
 
@@ -124,17 +124,17 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
         *_since(
             FIRST_TENSOR_MEMORY,
             options,
-            Pass("optimize_accumulator_init", optimize_accumulator_init, "zeros need not be written"),
-            Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: steps get short"),
-            Pass("promote_lhs_to_tmem", promote_lhs_to_tmem, "factors that threads compute"),
+            Pass("optimize_accumulator_init", optimize_accumulator_init, "zeros need not be stored"),
+            Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: iterations become short"),
+            Pass("promote_lhs_to_tmem", promote_lhs_to_tmem, "operands that threads compute"),
         ),
         Pass("canonicalize", canonicalize),
-        Pass("combine_select_if", combine_select_if, "a choice that a branch makes anyway costs nothing"),
+        Pass("combine_select_if", combine_select_if, "a selection that a branch makes anyway costs nothing"),
         *_since(
             FIRST_ASYNC_COPIES,
             options,
             Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
-            Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
+            Pass("schedule_loops", schedule_loops, "the other ops are scheduled around them"),
             *_since(
                 FIRST_TMA,
                 options,
@@ -144,13 +144,13 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
                     "loops that ask for it are divided among groups of warps",
                 ),
             ),
-            Pass("pipeline_loops", partial(pipeline_loops, options=stages), "stages of several steps in one"),
+            Pass("pipeline_loops", partial(pipeline_loops, options=stages), "one iteration contains stages of several"),
         ),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
         *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # operands of a next part
         Pass("optimize_dot_operands", optimize_dot_operands),
-        Pass("coalesce_async_copy", coalesce_async_copy, "copies of the pipelined loops read whole rows"),
+        Pass("coalesce_async_copy", coalesce_async_copy, "copies in pipelined loops read whole rows"),
     )
 
 
@@ -161,7 +161,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         *_since(
             FIRST_TENSOR_MEMORY,
             options,
-            Pass("optimize_tmem_layouts", optimize_tmem_layouts, "what is split is loaded in parts"),
+            Pass("optimize_tmem_layouts", optimize_tmem_layouts, "split tiles are loaded in parts"),
         ),
         *_since(FIRST_TMA, options, Pass("tma_lowering", tma_lowering, "copies by hardware")),
         Pass("remove_layout_conversions", remove_layout_conversions),
@@ -169,9 +169,9 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("reorder_instructions", reorder_instructions),
         Pass("loop_aware_cse", loop_aware_cse),
         Pass("symbol_dce", symbol_dce),
-        Pass("fence_insertion", partial(fence_insertion, options=fences), "where threads write what matrix units read"),
-        Pass("mma_lowering", mma_lowering, "who waits for products in tensor memory"),
-        Pass("hoist_barriers", hoist_barriers, "for whatever loops wait"),
+        Pass("fence_insertion", partial(fence_insertion, options=fences), "threads write what matrix units read"),
+        Pass("mma_lowering", mma_lowering, "adds the waits for products in tensor memory"),
+        Pass("hoist_barriers", hoist_barriers, "for all kinds of waits in loops"),
         Pass("remove_tensor_memory_tokens", remove_tensor_memory_tokens),
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
@@ -187,7 +187,7 @@ def memory_passes(capability: int, *, fences: bool = True) -> tuple[Pass, ...]:
     """
     scratch = scratch_bytes_on(capability)
     return (
-        Pass("adopt_libraries", adopt_libraries, "Gluon's programs call libdevice by NVIDIA's names"),
+        Pass("adopt_libraries", adopt_libraries, "Gluon programs call libdevice by NVIDIA's names"),
         Pass("nested_selects", nested_selects),
         Pass("cta_local_layouts", cta_local_layouts),
         Pass("packs_in_threads", packs_in_threads),

@@ -39,7 +39,7 @@ PACKED = "e2m1"
 
 
 def promote_lhs_to_tmem(module: Op) -> bool:
-    """Put left factors that `module` computes into tensor memory; whether there were some."""
+    """Put left operands that `module` computes into tensor memory; returns whether there were any."""
     found = False
     for product in [op for op in module.walk() if isinstance(op, TensorCoreMma)]:
         found |= not is_divided(product) and _promote(product)

@@ -30,7 +30,7 @@ NO_STORES = (*READERS, DescriptorCopy, MemoryBarrier)
 
 
 def proxy_fences(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Insert the fences between stores of threads and engines that read what they stored, where there is none."""
+    """Insert missing fences between stores of threads and the engines that read them."""
     if not any(isinstance(op, READERS) for op in module.walk()):
         return False
     return run_on_functions(_ProxyFences, module, scratch)

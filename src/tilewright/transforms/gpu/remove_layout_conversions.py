@@ -84,7 +84,7 @@ FOLDS: dict[str, tuple[Fold, ...]] = {
 
 
 def remove_layout_conversions(module: Op) -> None:
-    """Remove conversions of layouts from `module`, as far as that makes it faster."""
+    """Remove layout conversions from `module` where that makes it faster."""
     functions = functions_of(module)
     for function in functions:
         propagate_layouts(function)

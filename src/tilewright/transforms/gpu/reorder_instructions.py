@@ -30,7 +30,7 @@ SPREAD = (Constant, Splat)
 
 
 def reorder_instructions(module: Op) -> bool:
-    """Move ops of `module` within what their operands, users and effects allow."""
+    """Reorder ops of `module` as far as their operands, users and effects allow."""
     changed = False
     for move in (_sink_conversion, _sink_into_loop, _fill_at_once, _transpose_at_once, _first_operand_first):
         for op in list(module.walk()):

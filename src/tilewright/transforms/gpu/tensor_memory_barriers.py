@@ -33,7 +33,7 @@ WARPS_WITH_OWN_ROWS = 4
 
 
 def tensor_memory_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Insert the barriers that accesses to tensor memory need where there is none."""
+    """Insert missing barriers between accesses to tensor memory."""
     if not any(isinstance(op, (TensorCoreMma, TmemCopy, TmemStore)) for op in module.walk()):
         return False
     return run_on_functions(_TensorMemoryBarriers, module, scratch)

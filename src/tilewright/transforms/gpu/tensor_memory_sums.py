@@ -61,7 +61,7 @@ from tilewright.transforms.matching import has_one_use, is_behind, is_inside
 
 
 def hoist_tensor_memory(module: Op) -> bool:
-    """Move tensor memory of sums in front of the loops of `module` that carry them."""
+    """Hoist the tensor memory of accumulators out of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     unchanged = [use_unchanged(loop, MemDescType) for loop in loops]
     kept = [keep_sum(loop, alloc) for loop in loops for alloc in _sums_of(loop)]
@@ -186,7 +186,7 @@ ACCESSES = (TmemAlloc, TmemLoad, TmemStore, TensorCoreMma)
 
 
 def remove_tensor_memory_tokens(module: Op) -> bool:
-    """Take the tokens from the accesses to tensor memory in `module`; whether there were some."""
+    """Remove the tokens of accesses to tensor memory in `module`; returns whether there were any."""
     found = False
     for function in functions_of(module):
         for op in [op for op in function.walk() if isinstance(op, ACCESSES)]:

@@ -55,7 +55,7 @@ FILL_WITH_NAN = 1
 
 
 def tma_lowering(module: Op) -> bool:
-    """Lower all ops on descriptors of `module`."""
+    """Lower all descriptor ops of `module`."""
     changed = False
     for function in functions_of(module):
         for op in list(function.walk()):

@@ -54,7 +54,7 @@ class Exchange(NamedTuple):
 
 
 def find_networks(module: Op, target: Target) -> bool:
-    """Replace chains of steps by ops on buffers; returns whether there were any."""
+    """Replace chains of sorting steps by ops on buffers; returns whether there were any."""
     chains = [chain for function in functions_of(module) for block in _blocks(function) for chain in _chains(block)]
     wide = [chain for chain in chains if _is_wide(tile_type(chain[0].source), target) and len(chain) >= MIN_STEPS]
     for chain in wide:

@@ -147,7 +147,7 @@ DEFAULT_STAGES = StageOptions()
 
 
 def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
-    """Give the ops of `module` that should run ahead of their users their latency."""
+    """Assign latencies to the ops of `module` that should run ahead of their users."""
     loops = [op for op in module.walk() if isinstance(op, For) and can_be_pipelined(op)]
     loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]
     facts = analyze_axis_info(module) if loops else {}

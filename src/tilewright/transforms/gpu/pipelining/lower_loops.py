@@ -211,7 +211,7 @@ def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
 
 
 def lower_loops(module: Op) -> bool:
-    """Let the loads of the scheduled loops of `module` run asynchronously."""
+    """Make the loads of the scheduled loops of `module` asynchronous."""
     loops = [loop for loop in loops_of(module, For) if LAST_STAGE in loop.attributes]
     facts = analyze_axis_info(module) if loops else {}
     for loop in loops:

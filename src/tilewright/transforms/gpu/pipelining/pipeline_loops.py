@@ -115,7 +115,7 @@ def _may_close_groups(op: Op) -> bool:
 
 
 def pipeline_loops(module: Op, options: StageOptions = DEFAULT_STAGES) -> None:
-    """Pipeline the loops of `module` as their schedules say."""
+    """Pipeline the loops of `module` according to their schedules."""
     lower_loops(module)  # loads become copies that run on
     expand_loops(module)  # stages of several steps run in one
     for loop in loops_of(module, For):

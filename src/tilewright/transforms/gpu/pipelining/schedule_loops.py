@@ -51,7 +51,7 @@ ASYNCHRONOUS = (
 
 
 def schedule_loops(module: Op) -> bool:
-    """Give the ops of the loops of `module` stages and clusters, as their latencies demand."""
+    """Assign stages and clusters to the ops of the loops of `module`, according to their latencies."""
     latencies = _taken_latencies(module)
     changed = bool(latencies)
     for loop in loops_of(module, For):

@@ -41,7 +41,7 @@ class _UnknownLayoutError(Exception):
 
 
 def data_partitioning(module: Op) -> bool:
-    """Let two groups of warps share the products of `module`, if one group has rows enough for both."""
+    """Let two groups of warps share the products of `module`, if they have enough rows."""
     if not _can_be_shared(module):
         return False
     values, ops = _values(module), [op for op in module.walk() if op.attributes]

@@ -79,7 +79,7 @@ def handed_on(maker: MakeTensorDescriptor) -> HandedOn | None:
 
 
 def descriptor_rings(module: Op) -> bool:
-    """Give each descriptor that a partition of `module` makes in a loop a ring of places."""
+    """Give each descriptor that a partition of `module` makes in a loop a ring of slots."""
     changed = False
     for group in module.ops_of(WarpGroup):
         places = 1 + max(map(_places_filled, group.ops_of(DescriptorCopy)), default=1)

@@ -68,7 +68,7 @@ Place = tuple[Value, Value]
 
 
 def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
-    """Let the partitions of the loops of `module` hand over the buffers that they share."""
+    """Insert channels for the buffers that partitions of the loops of `module` share."""
     loops = marked_loops(module)
     facts = analyze_axis_info(module) if loops else {}
     for loop in loops:

@@ -30,7 +30,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def lower_warp_groups(module: Op) -> bool:
-    """Give the groups of warps of `module` the values that they use."""
+    """Turn the warp groups of `module` into `ttg.warp_specialize`, with the values that they capture."""
     groups = module.ops_of(WarpGroup)
     for group in groups:
         _lower(group)

@@ -104,7 +104,7 @@ MAX_WARPS = 32
 
 
 def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
-    """Give the ops of the loops of `module` that ask for it partitions."""
+    """Assign partitions to the ops of the loops of `module` that ask for it."""
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
     facts = analyze_axis_info(module) if loops else {}
     scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts, options)]

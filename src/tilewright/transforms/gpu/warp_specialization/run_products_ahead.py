@@ -46,7 +46,7 @@ COPIES = (BarrierExpect, AsyncCopyMbarrierArrive)
 
 
 def run_products_ahead(module: Op) -> bool:
-    """Schedule the loops of `module` with several products in a partition of their own, where they may run ahead."""
+    """Schedule loops of `module` whose partition has several products, where these may run ahead."""
     found = False
     for group in module.ops_of(WarpGroup):
         for region in group.regions[1:]:
