@@ -4,10 +4,10 @@
     %s = tt.splat %base                          contiguity [1]   divisibility [16]    constancy [64]   (hint: 16)
     %o = arith.addi %s, %r                       contiguity [64]  divisibility [16]    constancy [1]
 
-Values that come together (carried by a loop, yielded by the arms of an `scf.if`, passed to a block or a function) have
-what all of them have, and loops are repeated until nothing changes. `axis_rules` says what each op does, `axis_lattice`
-what the words mean. Hints of the program (`tt.divisibility`, `tt.contiguity`, `tt.constancy` on ops and arguments) are
-believed.
+Values that come together (carried by a loop, yielded by the branches of an `scf.if`, passed to a block or a function)
+have what all of them have in common, and loops are repeated until nothing changes. `axis_rules` has the transfer
+function of each op, `axis_lattice` defines the terms. Hints of the program (`tt.divisibility`, `tt.contiguity`,
+`tt.constancy` on ops and arguments) are trusted.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ else 1):
 Operands that are constants give a constant. As in Triton the rules assume that nothing overflows, that neither
 truncation nor extension changes a value, and that numerators are not negative: -4 … -1 over 4 is -1, 0, 0, 0.
 
-Ops that rearrange tiles cut axes up: each axis of the result is a part of the operand's axis inside of which its stride
-lies:
+Ops that rearrange tiles divide axes: each axis of the result is the part of the operand's axis that contains its
+stride:
 
     tt.reshape, row-major, in: 16 elements that count up    ->    4x4: contiguity [1, 4], each row counts up
 """

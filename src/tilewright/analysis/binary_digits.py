@@ -1,4 +1,4 @@
-"""How many binary digits a float has: products of few digits are exact, as is what becomes of them in narrow types.
+"""The number of binary digits of a float: products of few digits are exact, and so are narrow conversions of them.
 
     %x = tt.fp_to_fp %code : f8E4M3FN → f32            4 digits, a multiple of 2 ** -9
     %s = tt.bitcast (%e << 23) : i32 → f32             1 digit, a multiple of 2 ** -126

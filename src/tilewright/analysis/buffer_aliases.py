@@ -1,11 +1,12 @@
-"""The buffers that a memory descriptor may name (the allocations that flow into it), and what ops do with them.
+"""The buffers that a memory descriptor may refer to (the allocations that flow into it), and what ops do with them.
 
     %a = ttg.local_alloc                                   %a: {%a}
     %v = ttg.memdesc_index %a[%i]                          %v: {%a}
     %r = scf.if %c { scf.yield %a } else { scf.yield %b }  %r: {%a, %b}
     ttng.tc_gen5_mma %a, %b, %acc, …, %bar                 reads %a and %b, writes the barrier %bar
 
-Views, loops, branches and partitions of warps carry buffers under other names; any other op ends the way of a buffer.
+Views, loops, branches and partitions of warps pass buffers on under other names; any other op ends the flow of a
+buffer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Gathers in which every element trades places with one at a fixed distance, as in sorting networks and `tl.flip`.
+"""Gathers in which every element is exchanged with one at a fixed distance, as in sorting networks and `tl.flip`.
 
 %p = arith.xori %i, dense<16>          %i: each element's own index along the axis
-%y = tt.gather %x[%p]                  distance_of: 16; whoever has an element knows who has its partner
+%y = tt.gather %x[%p]                  distance_of: 16; the lane of an element determines that of its partner
 """
 
 from __future__ import annotations

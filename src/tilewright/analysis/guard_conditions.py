@@ -1,10 +1,10 @@
-"""Conditions that only the run can decide, as data: sums, extremes, products and remainders of what the run tells.
+"""Conditions that are decided at run time, as data: sums, extremes, products and remainders of run-time values.
 
     y - x >= 256 or x - y >= 256        Connection("or", (Comparison(">=", y - x - 256), Comparison(">=", x - y - 256)))
 
-A pass that makes IR of one needs i64 additions, multiplications, minima, maxima, remainders and comparisons. The
-numbers are those of the symbols as i64, scalars extended with their signs; 64-bit sums are taken not to wrap, as
-addresses beyond 2^63 lead nowhere. What the ranges of the symbols decide is decided when the condition is made.
+A pass that makes IR from one needs i64 additions, multiplications, minima, maxima, remainders and comparisons. The
+values are those of the symbols as i64, with scalars sign-extended; 64-bit sums are assumed not to wrap, because
+addresses beyond 2^63 do not exist. What the ranges of the symbols decide is decided when the condition is made.
 """
 
 from __future__ import annotations

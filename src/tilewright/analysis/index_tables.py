@@ -1,4 +1,4 @@
-"""Integers that are known for each index into a tile: a number, a step per axis, and what no steps describe.
+"""Integers that are known for each index of a tile: a constant, a step per axis, and a table for the rest.
 
 tt.make_range 3 … 67                  first 3, steps [1]
 %i // 2, for 64 elements              first 0, steps [0], rest [0, 0, 1, 1, 2, 2, …]

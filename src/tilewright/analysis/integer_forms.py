@@ -1,8 +1,8 @@
-"""Integers and addresses as sums of products: numbers that the run tells, times tables over the indices of a tile.
+"""Integers and addresses as sums of products: run-time values times tables over the indices of a tile.
 
     %x + 4 · (%n · %i + %j)      {%x: 1, %n: steps [4, 0], 1: steps [0, 4]}        a tile of pointers, in bytes
 
-Sums of 32 bits and more are taken not to wrap (docs/memory-model.md); narrower ones have a form where they cannot.
+Sums of 32 bits and more are assumed not to wrap (docs/memory-model.md); narrower ones have a form where they cannot.
 """
 
 from __future__ import annotations

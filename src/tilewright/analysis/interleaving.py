@@ -1,10 +1,10 @@
-"""When two tiles lie in the gaps of one another: halves of the same rows, the images of one batch.
+"""Two tiles in the gaps of one another: halves of the same rows, the images of one batch.
 
     out + 4·i1 + 256·i0, 16 x 32 lanes          one half of rows of 64 elements
     end + 4·i1 + 256·i0, 16 x 32 lanes          the other: (end - out) mod 256 >= 128, and it is <= 256 - 128
 
-What both touch is the same again after each period, which divides their long steps; within one, each touches a run.
-The runs share no byte where the second begins behind the first and ends before the first comes again.
+Both access patterns repeat after a period that divides their long steps; within one period each accesses a run of
+bytes. The runs are disjoint if the second begins after the first and ends before the first recurs.
 """
 
 from __future__ import annotations

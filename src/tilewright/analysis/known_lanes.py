@@ -1,11 +1,12 @@
-"""Lanes of a tile that are known where a mask has few active lanes: those that are off have the number of `other`.
+"""Lanes of a tile that are known where a mask has few active lanes: inactive ones have the value of `other`.
 
     %m = %range < %n                    no lane from `most` on, if %n <= most
     %x = tt.load %p, %m, %inf           inf from there on
     %y = tt.gather %x[%range ^ d]       known where its partner is
     %c = arith.cmpf olt, %x, %y         false where %x is inf, whatever %y is
 
-So the lanes that nobody loaded stay known through a sorting network, as far as elements in order keep their places.
+So the lanes that were not loaded stay known through a sorting network, as long as ordered elements keep their
+positions.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     (%i < %n) & (%i % 2 == 0)       bounds: %n - 1 - i0 >= 0        on: [1, 0, 1, 0, …]
 
-Lanes that fail one of the conditions are off. A condition that the analysis does not understand is left
-out; then more lanes count as active. So is one that compares a sum which may wrap, unless the access is at this sum:
-sums in addresses are taken not to wrap (docs/memory-model.md).
+Lanes that fail one of the conditions are inactive. A condition that the analysis does not understand is left out; then
+more lanes count as active. So is a condition that compares a sum which may wrap, unless the access is at this sum,
+because sums in addresses are assumed not to wrap (docs/memory-model.md).
 """
 
 from __future__ import annotations

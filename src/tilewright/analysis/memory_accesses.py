@@ -1,4 +1,4 @@
-"""Loads and stores: where each of their elements lies, on which lanes, and how far the active ones reach.
+"""Loads and stores: the address of each of their elements, the active lanes, and the extent that these reach.
 
 x + 4·s·i0 + 4·i1, 16x64 lanes, active where i1 < n
     indices          i0: 0 … 15      i1: 0 … count - 1, where count is min(64, n)
@@ -6,7 +6,7 @@ x + 4·s·i0 + 4·i1, 16x64 lanes, active where i1 < n
     high             x + max(0, 60·s) + 4·count
     lanes apart      |4·s| >= 4·count
 
-Lanes that the mask leaves out touch nothing. What several questions need is worked out when one asks for it first.
+Masked-off lanes access nothing. Facts that several queries need are computed on first use.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Whether two accesses may change places, or share a loop: the only place that decides about the order of accesses.
+"""Whether two accesses may be reordered, or share a loop: the only place that decides about the order of accesses.
 
     tt.store x + 4·i0, 64 lanes       tt.load x + 256 + 4·i0       Independent: no byte in common
-    tt.store x + 4·i0                 tt.load x + 4·i0             SameElement: only lanes of one index meet
+    tt.store x + 4·i0                 tt.load x + 4·i0             SameElement: only equal indices overlap
     tt.store x + 4·i0                 tt.load y + 4·i0             Guarded: if y - x >= 256 or x - y >= 256 or x == y
     tt.store x + 4·i0 + 64·i1         tt.store y + 4·i0 + 64·i1    Guarded: that, or (y - x) mod 64 leaves room for both
-    tt.store x + 4·i0                 tt.load x + 4·(i0 // 2)      Ordered: lanes of different indices meet
+    tt.store x + 4·i0                 tt.load x + 4·(i0 // 2)      Ordered: different indices overlap
 
-The claims are about one execution of each access in which both see the same values; every value of the arguments, and
-of anything else that the function does not compute from constants, is allowed. Addresses and masks are taken not to
-wrap (docs/memory-model.md).
+The claims are about one execution of each access in which both see the same values; they hold for every value of the
+arguments, and of anything else that the function does not compute from constants. Addresses and masks are assumed not
+to wrap (docs/memory-model.md).
 """
 
 from __future__ import annotations

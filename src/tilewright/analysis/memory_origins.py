@@ -1,4 +1,4 @@
-"""Origins of addresses in global memory, and the accesses of a loop that may meet there.
+"""Origins of addresses in global memory, and the accesses of a loop that may overlap.
 
     scf.for %i … {
       %x = tt.load %p       %p = tt.addptr %a, %i               from %a
@@ -6,16 +6,16 @@
       tt.store %r, %x       %r = tt.addptr %out, %i             from %out
     }
 
-An address comes from the arguments of its function that are pointers or descriptors, from pointers that were loaded,
-and from numbers that became pointers. Addresses with one origin may meet. Those of different origins are taken to be
-apart, as Triton takes them: a pipelined loop loads ahead of what it stores through another argument.
+The origins of an address are the arguments of its function that are pointers or descriptors, loaded pointers, and
+integers that were cast to pointers. Addresses with a common origin may overlap. Those of different origins are assumed
+to be disjoint, as in Triton: a pipelined loop loads ahead of what it stores through another argument.
 
-    %s = tt.load %t            %q = tt.int_to_ptr %s         from what lies in %table
-    %d = tt.load %u            %r = tt.int_to_ptr %d         from what lies in %table, too: they may be the same
+    %s = tt.load %t            %q = tt.int_to_ptr %s         from the pointers in %table
+    %d = tt.load %u            %r = tt.int_to_ptr %d         from the pointers in %table, too: they may be equal
                                %t, %u = tt.addptr %table, …
 
-All that is loaded from memory of one origin is one further origin, which is not that memory. What is loaded there in
-turn has the same one, as all places of a list have.
+All pointers loaded from memory of one origin are one further origin, which is not that memory. Pointers loaded from
+their memory in turn have the same origin, as the nodes of a linked list do.
 """
 
 from __future__ import annotations

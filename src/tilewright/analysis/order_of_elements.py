@@ -7,9 +7,9 @@
 
 Lanes that exchange their elements have them in both orders, so results that depend on the order differ among lanes.
 
-The function is written out twice, once with the two elements swapped, and both texts are compared; operands of
-commutative ops have no order. A function that only compares elements and chooses one is executed in both orders, for
-all ways in which elements may compare. Zeros of either sign count as equal there, and so do NaNs.
+The function is evaluated symbolically twice, once with the two elements swapped, and both texts are compared; operands
+of commutative ops have no order. A function that only compares elements and selects one is executed in both orders, for
+all possible outcomes of comparisons. Zeros of either sign count as equal there, and so do NaNs.
 """
 
 from __future__ import annotations

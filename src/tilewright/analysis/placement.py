@@ -1,10 +1,10 @@
-"""Places in one memory for buffers that live at different times, so that those alive together never overlap.
+"""Addresses in one memory for buffers with known lifetimes, so that buffers that are live together never overlap.
 
     place([Request(1024, 16, Interval(0, 5)), Request(512, 16, Interval(6, 9))], …) -> [0, 0]
 
 Two steps, after Gergov's algorithm (M. Gergov, "Algorithms for compile-time memory optimization", SODA 1999): a first
-guess fills gaps from the bottom, largest buffers first; it may be wrong where a gap was wider in time than known. Then
-buffers that clash are moved above each other until none do. It gives the offsets that Triton gives.
+guess fills gaps from the bottom, largest buffers first, and may be wrong where a gap was wider in time than known. Then
+overlapping buffers are moved above each other until none overlap. The offsets are those of Triton.
 """
 
 from __future__ import annotations

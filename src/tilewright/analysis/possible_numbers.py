@@ -1,11 +1,11 @@
-"""The few numbers that a value can be, where so much is known: what arithmetic makes of infinities and zeros.
+"""The few values that an op can give, where they are known: results of arithmetic on infinities and zeros.
 
     -inf - x            is -inf or NaN, whatever x is
     exp(-inf or NaN)    is 0 or NaN
     0 * x               is 0, -0 or NaN
     select(x, 0, 1)     is 0 or 1
 
-Only what a machine computes exactly is believed: 0.1 * 0.1 - 0.01 depends on whether product and sum are fused.
+Only exact computations are considered: 0.1 * 0.1 - 0.01 depends on whether product and sum are fused.
 """
 
 from __future__ import annotations

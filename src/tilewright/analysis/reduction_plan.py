@@ -1,15 +1,15 @@
-"""The plan of a reduction on a GPU, as plain data: which bits are folded where, in which order.
+"""The plan of a reduction on a GPU, as plain data: which index bits are folded where, and in which order.
 
     plan = reduction_plan(layout, 0, Function((32,)))
     plan.folds[0].registers, plan.folds[0].lanes       # (1, 2), (16, 8, 4, 2, 1): neighbours first; far lanes first
-    plan.folds[1].registers, plan.folds[1].lanes       # (2, 1), (): each thread folds the parts of four warps
+    plan.folds[1].registers, plan.folds[1].lanes       # (2, 1), (): each thread folds the results of four warps
 
-Where each lane holds parts of several rows, lanes share the work: of every two rows, half of the lanes fold one, half
-the other, so that the next step has half as many rows. Rows are put together again at the end, or by the exchange
+Where each lane holds partial results of several rows, lanes divide the work: of every two rows, half of the lanes fold
+one and half the other, so that the next step has half as many rows. Rows are recombined at the end, or by the exchange
 between warps.
 
-The scratch memory is that of the largest exchange: a conversion moves the parts of warps into lanes, where they are
-folded again; with very many warps this takes several rounds. Scans and gathers tell each other less.
+The scratch memory is that of the largest exchange: a conversion moves the partial results of warps into lanes, where
+they are folded again; with very many warps this takes several rounds. Scans and gathers exchange less.
 """
 
 from __future__ import annotations

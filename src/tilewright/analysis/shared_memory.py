@@ -1,8 +1,8 @@
-"""The place of each buffer of a kernel in shared memory.
+"""The offset of each buffer of a kernel in shared memory.
 
     %a = ttg.local_alloc : () -> !ttg.memdesc<32x16xf16, …>     offset 0, 1024 bytes
     ttg.local_dealloc %a
-    %b = ttg.local_alloc : () -> !ttg.memdesc<16x16xf16, …>     offset 0, 512 bytes: %a is over
+    %b = ttg.local_alloc : () -> !ttg.memdesc<16x16xf16, …>     offset 0, 512 bytes: %a is dead
 
 Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory that single ops need while they run
 (`scratch_memory`), and for every call what the callee needs. A buffer lives as long as any of its names

@@ -1,4 +1,4 @@
-"""The places where the value of an operand may turn up again: results, block arguments, what a loop carries.
+"""Data flow: the results, block arguments and loop-carried values that an operand may reach.
 
     %r = scf.for … iter_args(%x = %a) { … scf.yield %b }      %a -> %x, %a -> %r, %b -> %x, %b -> %r
 

@@ -2,8 +2,8 @@
 
     %o = arith.muli %pid, 64 ; %i = %o + range ; %p = tt.addptr %x, %i      x + 256·pid + 4·i0
 
-What no rule describes is a symbol. Tiles that hang on nothing that the run tells are evaluated by the reference
-semantics of their ops: `//`, `%`, `^`, `tl.where`, `tl.minimum` of ranges and constants, and truth values among them.
+A value without a rule is a symbol. Tiles that depend on no run-time value are evaluated by the reference semantics of
+their ops: `//`, `%`, `^`, `tl.where`, `tl.minimum` of ranges and constants, and truth values among them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The interface of back ends. Compiler and runtime know back ends only through this file and `registry.py`.
 
-A back end fills a table of stages. Each stage is a function from the product of the stage before (a module, text, in
-the end bytes) to its own, and notes facts for the metadata on the way:
+A back end fills a table of stages. Each stage is a function from the product of the previous stage (a module, text,
+finally bytes) to its own, and adds facts to the metadata:
 
     class ToyBackend(BaseBackend):
         binary_ext = "toy"

@@ -1,13 +1,13 @@
-"""Stores of a nest that might overlap other memory that the nest touches get a buffer to fall back to.
+"""Stores of a nest that might overlap other memory that the nest accesses get a fall-back buffer.
 
     cpu.nest { %x = tt.load %p        →    %o = …scalar ops… ; %b = cpu.alloc
                tt.store %q, %x }           cpu.nest(%o) { %x = tt.load %p ; cpu.store %q, %x, %b }
 
-A nest interleaves its loads and stores. Where `analysis/memory_dependences.py` cannot show that this is right, the
-condition under which it is becomes scalar ops. If they say that the tile at %q overlaps the tile at %p without
-being the same tile, or that elements of it have one address, the store goes to the buffer, and the buffer is copied to
-%q after the nest. A mask that is computed from loads is kept for that copy too. Two stores may also lie in each other's
-gaps, as those to the halves of the rows of one array do.
+A nest interleaves its loads and stores. Where `analysis/memory_dependences.py` cannot prove that this is right, the
+condition under which it is becomes scalar ops. If they find that the tile at %q overlaps the tile at %p without being
+the same tile, or that elements of it share an address, the store goes to the buffer, and the buffer is copied to %q
+after the nest. A mask that is computed from loads is kept for that copy, too. Two stores may also be in each other's
+gaps, as those to the halves of the rows of one array are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far integers and addresses move from one turn of a loop to the next, or from program to program.
+"""The increment of integers and addresses from one iteration of a loop, or one program, to the next.
 
 for %start = 0 to %rows step 32:   address(%x + (%start + %r) * %columns)   →   128 * %columns bytes
 """

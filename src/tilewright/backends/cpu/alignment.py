@@ -1,23 +1,23 @@
-"""Analysis: by which axes of a nest's loops the elements of a value are asked for.
+"""Analysis: along which axes of a nest's loops the elements of a value are used.
 
-A sink over a tile of shape (16, 64) runs over the axes (0, INNER). Other axes are asked of the values in front of it:
+A sink over a tile of shape (16, 64) runs over the axes (0, INNER). Its operands are used along other axes:
 
     %r = tt.load %p : 16            (0,)            tt.expand_dims + tt.broadcast
     %x = tt.load %q : 16x64         (0, INNER)
     %t = tt.load %s : 64x16         (INNER, 0)      tt.trans
     %f = tt.load %u : 1024          (ELSEWHERE,)    tt.reshape
 
-A load or read that is asked for where the sink itself is, is *aligned*: memory that is changed at one element is not
-read again at another one.
+A load or read that is used at the position of the sink itself is *aligned*: memory that is changed at one element is
+not read again at another one.
 
-Partners of a gather may be in one vector: elements trade places in a register, and nothing goes through memory.
+Partners of a gather may be in one vector: elements are exchanged in a register, and nothing goes through memory.
 
     %p = arith.xori %i, dense<4>           →     vector.shuffle %x [4, 5, 6, 7, 0, 1, 2, 3, …]
     %y = tt.gather %x[%p]
 
-So the steps of a sorting network at distances below the lanes of a vector share a nest. Each asks its source for the
-vector that it was asked for itself. Whoever would ask for other elements, one by one or along another axis, has such a
-tile in a buffer, or each of a chain of gathers would double what is computed.
+So the steps of a sorting network at distances below the lanes of a vector share a nest. Each evaluates its source for
+the same vector. A user of other elements, one by one or along another axis, gets such a tile in a buffer; otherwise
+each of a chain of gathers would double the computation.
 """
 
 from __future__ import annotations

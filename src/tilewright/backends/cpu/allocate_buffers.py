@@ -1,7 +1,7 @@
-"""Give every buffer its place in the thread's scratch arena; buffers whose lives do not overlap share bytes.
+"""Assign every buffer an offset in the thread's scratch arena; buffers with disjoint lifetimes share bytes.
 
-A buffer lives from its first use to its last one; a use inside a loop that the buffer is allocated outside of counts
-as a use by the whole loop.
+A buffer is live from its first use to its last one; a use inside a loop counts as a use by the whole loop if the buffer
+is allocated outside of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nests that store along another axis than they load get a version that goes through registers in square blocks.
+"""Nests that store along another axis than they load get a version by square blocks, transposed in registers.
 
     "cpu.nest"() …           →     scf.if %all_on {
       tt.store %p, %x, %mask          "cpu.nest"() <{…, square = 16}> … tt.store %p, %x {cpu.value_is_outer}
@@ -7,9 +7,9 @@
                                    }
 
 Element by element, each store to a column would touch another cache line. If a mask is off somewhere in the tile, or
-stores are redirected, the nest runs row by row; so in its version there are neither masks nor buffers to fall back to.
-If some loads lie across others, those that disagree with the store are transposed. If only the launch tells which one
-lies across, by a stride that is 1, there is a version for each.
+stores are redirected, the nest runs row by row; so its version has neither masks nor fall-back buffers. If some loads
+lie across others, those that disagree with the store are transposed. If only the launch tells which one lies across, by
+a stride of 1, there is a version for each.
 """
 
 from __future__ import annotations

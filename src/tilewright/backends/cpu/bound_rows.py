@@ -1,13 +1,13 @@
-"""Rows that are loaded from anywhere get bounds, which a nest compares with those of what it stores.
+"""Rows at arbitrary addresses get bounds, which a nest compares with those of its stores.
 
     %rows = tt.addptr %x, (tt.load %index) * %columns          %low, %high = tt.reduce %rows
     %p = tt.broadcast %rows                               →    %near = "cpu.within"(%rows, %low, %high)
     tt.store %q, (tt.load %p + range)                          %p = tt.broadcast %near
                                                                tt.store %q, (tt.load %p + range)
 
-Rows that an index chooses may be those that the tile is stored to, as far as anybody can tell now. Such a tile would be
-loaded into a buffer before the first of it is stored. What an index array names lies between two addresses, though,
-and one look at it says which. `add_alias_checks.py` has these compared when the kernel runs.
+Rows that an index selects may be those that the tile is stored to, so such a tile would be loaded into a buffer before
+any of it is stored. But the selected rows lie between two addresses, which inspecting the index once determines.
+`add_alias_checks.py` compares them at run time.
 """
 
 from __future__ import annotations

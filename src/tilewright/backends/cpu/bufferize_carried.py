@@ -1,4 +1,4 @@
-"""Tiles that cross the edge of a loop or branch live in scratch buffers.
+"""Bufferisation: tiles that cross the boundary of a loop or branch are stored in scratch buffers.
 
     %r = scf.for … iter_args(%acc = %zero) {         %b = cpu.alloc ; cpu.write %zero, %b
       …                                              scf.for … {

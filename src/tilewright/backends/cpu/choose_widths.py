@@ -1,10 +1,10 @@
-"""How wide nests go: the lanes of their vectors, and how many vectors each turn of a loop takes.
+"""Vector widths of nests, and the number of vectors per iteration of each loop.
 
     "cpu.nest"() <{mode = rows, outer = array<i64>}>    →    "cpu.nest"() <{chunks = array<i64: 4>, lanes = 16, …}>
 
-A vector has as many lanes as the widest values that are computed fill a register with. A loop takes several in a turn
-if they are cheap, which also gives reductions enough independent sums. Where all that a nest does is to bring elements
-of buffers to places that lie in a buffer, too, nothing is gained by vectors that are taken apart: it has one lane.
+A vector has as many lanes of the widest computed type as fill a register. A loop processes several vectors per
+iteration if they are cheap, which also gives reductions enough independent accumulators. A nest that only moves
+elements of buffers to addresses that are in a buffer, too, has one lane, because vectors would only be taken apart.
 """
 
 from __future__ import annotations

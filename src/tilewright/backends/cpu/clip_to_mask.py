@@ -1,4 +1,4 @@
-"""Loops along a row end where masks end: nobody needs the lanes beyond.
+"""Clipping: loops along a row end where masks end, because the lanes beyond are not needed.
 
     "cpu.nest"() …                             →      "cpu.nest"() …
       %on = arith.cmpi slt, %i, %n                      %on = arith.cmpi slt, %i, %n
@@ -7,13 +7,13 @@
 
     for lane = 0 to 1024 step 16     is to be     for lane = 0 to min(max(n, 0), 1023) + 1, rounded up to 16
 
-Beyond the bounds of its masks a masked store does nothing. A reduction sees the same number u in all of these lanes
-(`tails.py`); if combining u with u gives u, bit by bit, one of the lanes stands for all: the loop ends behind it. The
-numbers that u can be are known from the ops: 0 under a sum, or exp(-inf - m), which is 0 or NaN. A sum that gets 1.0
-beyond the mask has to count all lanes, so its loop goes through the whole row.
+Beyond the bounds of its mask a store does nothing. A reduction sees the same value u in all of these lanes
+(`tails.py`); if combining u with u gives u, bit by bit, one of the lanes stands for all, and the loop ends after it.
+The possible values of u are known from the ops: 0 under a sum, or exp(-inf - m), which is 0 or NaN. A sum that gets 1.0
+beyond the mask has to include all lanes, so its loop covers the whole row.
 
-A buffer of one row is written as far as later loops depend on it: to the end of the masks of stores that read it, or
-of reductions that see the same number beyond. A buffer that other nests read is written as far as they show it.
+A buffer of one row is written as far as later loops depend on it: to the end of the masks of stores that read it, or of
+reductions that see the same value beyond. A buffer that other nests read is written as far as they store it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Right matrices that a nest computes from memory and numbers, such as a converted or a scaled one.
+"""Right operands that a nest computes from memory and scalars, such as a converted or a scaled matrix.
 
     "cpu.nest"() … {                                     "cpu.nest"() … {
       "cpu.write"(A's elements, %a)                        "cpu.write"(A's elements, %a)
@@ -8,8 +8,8 @@
                                                          }
                                                          "cpu.matmul"(%a, %b, %c, …, %panels, %kept)
 
-Equal numbers and the same memory give the same matrix: `keep_panels` compares the numbers, and looks whether anybody
-has written to where the loads are. Numbers that are the same in a whole launch need not be compared.
+Equal scalars and the same memory give the same matrix: `keep_panels` compares the scalars, and checks whether anything
+has been stored to the memory of the loads. Scalars that are the same in a whole launch need no comparison.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products read operands that are plain loads where these lie, when they lie there as a matrix.
+"""Copy elision: products read operands that are plain loads in place, if they are a matrix there.
 
     "cpu.nest"() … {                               %place, %stride = scf.if %is_matrix {
       "cpu.write"(tt.load %p, %a) {elide_copy}       scf.yield %first, %pitch
@@ -7,9 +7,9 @@
                                                      scf.yield %a, 64 }
                                                    "cpu.matmul"(%place, %b, %c, %stride, …)
 
-The test is a few scalar instructions per tile: rows are at one distance, columns are neighbours, no lane is masked
-off. The copy would be one more pass over the tile. Rows that lie anywhere are always copied, up to where the product
-ends; the copy runs along rows if it turns out that columns lie apart.
+The test is a few scalar instructions per tile: rows have one stride, columns are contiguous, no lane is masked off. The
+copy would be one more pass over the tile. Rows at arbitrary addresses are always copied, up to the end of the product;
+the copy runs along rows if columns turn out not to be contiguous.
 """
 
 from __future__ import annotations

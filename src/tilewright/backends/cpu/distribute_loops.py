@@ -1,4 +1,4 @@
-"""Expensive numbers of rows are computed by a loop of their own, in which rows are the lanes of vectors.
+"""Loop distribution: expensive values per row get a loop of their own, in which rows are the lanes of vectors.
 
     cpu.nest, rows of 64 {                           %b = cpu.alloc
       %s = math.exp2 %d : 64                         cpu.nest { cpu.write(math.exp2 %d : 64), %b }
@@ -6,20 +6,20 @@
     }                                                  cpu.write %x * "cpu.read"(%b)[:, None], %y
                                                      }
 
-A number that a nest has for each row is computed once per row, as a scalar: 64 exponentials take as long as those of a
-tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981), and
-each row begins with waiting for the larger of two numbers. Numbers that hang on a reduction of the same nest, or on
-memory, stay where they are.
+A value that exists once per row is computed once per row, as a scalar: 64 exponentials take as long as those of a tile
+of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981), and each row
+begins by waiting for the larger of two values. Values that depend on a reduction of the same nest, or on memory, are
+not moved.
 
 Before that, reductions of short rows whose results the nest uses along the same rows get a nest of their own, which
-computes their operands again:
+recomputes their operands:
 
     cpu.nest, rows of 64 {                           cpu.nest, rows of 64 { cpu.write(max(%x), %m) }
       %m = max(%x) : 64                        →     cpu.nest, rows of 64 {
       cpu.write exp2(%x - %m[:, None]), %y             cpu.write exp2(%x - "cpu.read"(%m)[:, None]), %y
     }                                                }
 
-A reduction ends in a chain of a few lanes, for which the rest of a row of few vectors waits, and with it the next rows.
+A reduction ends in a chain of a few lanes, for which the rest of a short row waits, and with it the next rows.
 """
 
 from __future__ import annotations

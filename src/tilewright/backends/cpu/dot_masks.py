@@ -1,12 +1,12 @@
-"""Analysis: whether a product is cut short along k by one and the same condition in the masks of both operands.
+"""Analysis: whether one condition in the masks of both operands ends a product along k.
 
     %a = tt.load …, mask = steps[None, :] < K - k, other = 0
     %b = tt.load …, mask = steps[:, None] < K - k, other = 0
     tt.dot %a, %b
 
-Where the mask is off both factors are zero, so the product may stop there; nothing has to be copied and filled with
-zeros, and what is copied is copied up to there. With a mask on one operand only, the other one may be infinite there,
-and 0 · ∞ counts; so conditions count that both masks have.
+Where the mask is off both operands are zero, so the product may stop there; nothing has to be copied and padded with
+zeros, and copies end there. With a mask on one operand only, the other one may be infinite there, and 0 · ∞ counts; so
+only conditions of both masks are used.
 """
 
 from __future__ import annotations

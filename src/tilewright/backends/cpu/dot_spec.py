@@ -1,4 +1,4 @@
-"""The request that a cpu.dot makes of the micro-kernels, read off its buffers, and how it stands in vector loops."""
+"""The request of a cpu.dot to the micro-kernels, read from its buffers, and its form in vector loops."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Lowering of tt.dot to cpu.dot: operands and accumulator in buffers of the types that the micro-kernels take.
+"""Lowering of tt.dot to cpu.dot: operands and accumulator in buffers of the types that the micro-kernels use.
 
     %d = tt.dot %a, %b, %c    →    cpu.write %a, %A ; cpu.write %b, %B ; cpu.write %c, %C
                                    cpu.dot %A, %B, %C ; %d = cpu.read %C
 
 Copying an operand is its packing, so it costs nothing extra. A plain load is copied by a nest of its own, marked
-`elide_copy`: the tile is read where it lies if it lies there as a matrix. A tile whose columns are neighbours in
-memory, or are computed from such, is stored transposed. An accumulator that a loop carries in a buffer is updated
-there.
+`elide_copy`: the tile is read in place if it is a matrix there. A tile whose columns are contiguous in memory, or are
+computed from such, is stored transposed. An accumulator that a loop carries in a buffer is updated there.
 """
 
 from __future__ import annotations

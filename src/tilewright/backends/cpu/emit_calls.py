@@ -4,8 +4,9 @@
 
     %r = call { i16, i32 } @scaled.1(ptr %launch, ptr %scratch, i32 %x, i32 %y, i32 %z, i16 …)
 
-A function gets what its program knows: the launch record, the thread's scratch memory, the place in the grid. Only
-scalars and pointers are handed over; 16-bit floats travel as integers, because not every CPU can pass them otherwise.
+A function receives the state of its program: the launch record, the thread's scratch memory, the program's indices.
+Only scalars and pointers are passed; 16-bit floats are passed as integers, because not every CPU can pass them
+otherwise.
 """
 
 from __future__ import annotations

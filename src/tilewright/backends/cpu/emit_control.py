@@ -1,4 +1,4 @@
-"""Code by which a running kernel learns that its launch is to end: the launch's CONTROL, whose address stands at 16.
+"""Code by which a running kernel learns that its launch is to end: the launch's CONTROL, whose address is at 16.
 
     ptr report      at 0     what listens to prints and assertions (`emit_reports.py`)
     i64 stop        at 8     not 0: no program needs to go on
@@ -6,14 +6,14 @@
     ptr look        at 24    i64 (ptr control): not 0: it is not
     ptr wait        at 32    i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since), for loops that wait
 
-The kernel compares ticks before each program and, if there is another one, gives the number of that program back:
-whoever called it looks, and calls again. A `while` loop, whose end nobody knows, compares ticks in each turn and looks
-itself; so does a `for` loop where the launch asks for it, for in a short one that costs up to a quarter of the time.
-Where the answer is no, the program leaves its function, and the callers look at `stop`. A comparison is a load and a
-jump that is never taken. Without CONTROL, as in programs written in C, there is never another tick.
+The kernel compares ticks before each program. If the tick has changed, it returns the number of that program; the
+caller checks, and calls again. A `while` loop, whose end is unknown, compares ticks in each iteration and checks
+itself; so does a `for` loop if the launch asks for it, because in a short loop that costs up to a quarter of the time.
+If the launch is to end, the program leaves its function, and the callers test `stop`. A comparison is a load and a jump
+that is never taken. Without CONTROL, as in programs written in C, the tick never changes.
 
-A loop that only waits (an atomic or a volatile load, and nothing that does work) says in which program and since when,
-so that programs that wait for each other end with an error.
+A loop that only waits (an atomic or a volatile load, and no other work) reports its program and since when, so that
+programs that wait for each other end with an error.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Vector loops → LLVM IR: the kernel's entry point, its scalars and its control flow.
 
-What vectorized functions have as well is written by `llvm/loops.py`.
+`llvm/loops.py` writes everything that vectorized functions have as well.
 
     i64 kernel(ptr launch, i64 begin, i64 end, ptr scratch)
         load the arguments from the launch record
         for program in begin … end: decode (x, y, z), run the body
 
-It gives the number of the first program that did not run: `end`, unless somebody has to look after the launch. The
-launch record holds the grid as three i32 at 0, 4 and 8, at 16 the address of the launch's CONTROL (`emit_control.py`)
-or null, and from 24 on one slot of 8 bytes per argument.
+It returns the number of the first program that did not run: `end`, unless the launch needs attention. The launch record
+holds the grid as three i32 at 0, 4 and 8, at 16 the address of the launch's CONTROL (`emit_control.py`) or null, and
+from 24 on one slot of 8 bytes per argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions of two elements that give both the result become gathers: each element asks its partner.
+"""Reductions of two elements that give both the result become gathers of each element's partner.
 
     %y = tt.reshape %x : 64x2x4                        %p = tt.gather %x[%i ^ 4]
     %v = arith.mulf %y, (1 - range(2))                 %v = arith.mulf %x, (1 - (%i >> 2 & 1))
@@ -6,8 +6,8 @@
     %b = … %r back along axis 1 … : 64x2x4             %z = arith.addf %v, %w
     %z = tt.reshape %b : 512
 
-A step of a sort that is written out finds both partners so. A reduction would be a nest of its own, which writes half a
-tile; partners trade places in registers where they are near, and are read from one buffer where they are not.
+A sort that a kernel spells out combines partners in this way. A reduction would be a nest of its own, which writes half
+a tile; partners are exchanged in registers where they are near, and are read from one buffer where they are not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Products of matrices in memory become loops: packing, blocks of C in registers, and a rest; see `dot/lower.py`.
+"""Products of matrices in memory become loops: packing, blocks of C in registers, and a remainder; see `dot/lower.py`.
 
     "cpu.matmul"(%a, %b, %c, …) <{shape = array<i64: 64, 32, 16>}>
                                →
     scf.for %block = … {  scf.for %k = … iter_args(%c0 = …) { … vector.fma … }  … }
 
-The text of the op says all that is decided by: extents, types, which distances and counts are known, what is read next.
+The op has everything that decides the form: extents, types, known strides and counts, what is read next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Histograms become comparisons with every bin, which the loop nests can do.
+"""Histograms become comparisons with every bin, which loop nests can execute.
 
 %h = tt.histogram %x : tensor<Nxi32> -> tensor<Bxi32>
 

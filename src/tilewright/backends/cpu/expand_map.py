@@ -1,4 +1,4 @@
-"""Maps become ops on whole tiles: the function of an element, for all elements.
+"""Maps become ops on whole tiles: the function of one element, for all elements.
 
 %r = "tt.map_elementwise"(%x, %y) <{pack = 1 : i32}> ({
 ^bb0(%a: i32, %b: i32):

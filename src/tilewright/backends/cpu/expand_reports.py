@@ -1,4 +1,4 @@
-"""Prints and assertions, in terms of buffers and scalars, which the lowering has anyway.
+"""Prints and assertions in terms of buffers and scalars, which the lowering supports anyway.
 
     tt.assert %c, "in range" : tensor<8x4xi1>          %i = tt.make_range 0 … 32
                                                    →   %f = tt.reduce min (arith.select %c', 32, %i)
@@ -7,8 +7,8 @@
     tt.print " x: " : %x : tensor<8xf16>           →   %b = cpu.alloc ; cpu.write (arith.extf %x), %b
                                                        cpu.print(%b) {text = " x: ", format = "%f", shape = 8}
 
-Buffers of prints hold f32, f64 or integers, so that nobody who reads them needs the rarer types. An assertion in the
-combine function of a reduction or scan becomes one more operand of it, whose result is asserted.
+Buffers of prints hold f32, f64 or integers, so that readers need no rarer types. An assertion in the combine function
+of a reduction or scan becomes one more operand of it, whose result is asserted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The only element of a tile as a scalar: a reduction over one element, which the loop nests can do.
+"""The only element of a tile as a scalar: a reduction over one element, which loop nests can execute.
 
 %s = tt.unsplat %t : tensor<1x1xf32>        →        %r = tt.reshape %t : tensor<1xf32>
                                                      %s = tt.reduce(%r) {axis = 0} (the first of two)

@@ -1,4 +1,4 @@
-"""Sums that a loop of products begins with zero are not written before the loop, nor read in its first turn.
+"""Accumulators that start at zero are neither written before a loop of products nor read in its first iteration.
 
     "cpu.nest"() …  cpu.write 0, %c                scf.if %high <= %low {
                                                      "cpu.nest"() …  cpu.write 0, %c
@@ -7,11 +7,11 @@
     }                                                "cpu.dot"(%a, %b, %c) <{first_turn = true}>
                                                    }
 
-Writing the zeros takes as long as storing the sums of a turn. Where K is small, turns are few: the zeros took a tenth
-of the time of 512 products of 16 × 16 × 16. A loop without turns needs them, such as one with a step that turns
-out to be negative, so only loops with a known step are changed. Sums are zero in the first turn only if nothing else
-in the loop uses the buffer, nor anything between the zeros and the loop. Negative zeros stay, as 0 + -0 is not what
--0 + -0 is.
+Writing the zeros takes as long as storing the accumulator once. Where K is small there are few iterations: the zeros
+took a tenth of the time of 512 products of 16 × 16 × 16. A loop without iterations needs them, such as one with a
+negative step, so only loops with a known step are changed. The accumulator is zero in the first iteration only if
+nothing else uses the buffer, in the loop or between the zeros and the loop. Negative zeros are kept, because 0 + -0 is
+not -0 + -0.
 """
 
 from __future__ import annotations

@@ -8,17 +8,17 @@
                                                        tt.store %q, %f / %s
                                                      }
 
-Ops are taken in program order. Most are *lazy*: they are copied into each nest that needs them. *Roots* (reductions,
-stores, writes to buffers) need every element: each joins the open nest when it runs over the same rows and asks of
-that nest's own results only the row it is in, else the open nest is closed and a new one opened.
+Ops are visited in program order. Most are *lazy*: they are copied into each nest that needs them. *Sinks* (reductions,
+stores, writes to buffers) need every element: each joins the open nest if it runs over the same rows and uses only the
+current row of that nest's own results; otherwise the open nest is closed and a new one opened.
 
-A lazy value that is needed after its nest is closed is written to a buffer there if computing it again is
-EXPENSIVE, or if the nest changes the memory that it reads.
+A lazy value that is needed after its nest is closed is written to a buffer there if recomputing it is EXPENSIVE, or if
+the nest changes the memory that it reads.
 
-Memory keeps program order. A load that follows a store of the open nest closes it. A store joins loads and stores that
-came before it only if its address is base + index · stride, theirs are base + a number for each index, no two are
-`Ordered`, and all are known in front of the nest: `add_alias_checks.py` has these compared when the kernel runs. Every
-other load happens before the store, into a buffer.
+Memory keeps program order. A load after a store of the open nest closes it. A store joins earlier loads and stores only
+if its address is base + index · stride, theirs are base + a number per index, no two are `Ordered`, and all are known
+before the nest: `add_alias_checks.py` has these compared at run time. Every other load is executed before the store,
+into a buffer.
 """
 
 from __future__ import annotations

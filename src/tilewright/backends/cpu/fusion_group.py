@@ -1,4 +1,4 @@
-"""A loop nest under construction: its loops, its sinks, and the op that it becomes.
+"""A fusion group under construction: its loops, its sinks, and the nest that it becomes.
 
 Two shapes of nest, for sinks over a tile of shape (d0, …, dn):
 

@@ -1,4 +1,4 @@
-"""Conditions of `analysis/guard_conditions.py` as scalar ops in front of a loop nest.
+"""Conditions of `analysis/guard_conditions.py` as scalar ops before a loop nest.
 
 y - x - 256 >= 0 or x - y - 256 >= 0       %x1 = tt.ptr_to_int %x ; %y1 = tt.ptr_to_int %y
                                            %a = arith.cmpi slt, %y1, %x1 + 256 ; %b = arith.cmpi slt, %x1, %y1 + 256

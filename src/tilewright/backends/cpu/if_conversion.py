@@ -1,11 +1,11 @@
-"""Branches inside of what reductions and scans apply to elements become selections: both sides are computed.
+"""If-conversion: branches in combine functions of reductions and scans become selections of both sides.
 
 ^bb0(%a: i32, %b: i32):                              ^bb0(%a: i32, %b: i32):
   %c = arith.cmpi sgt, %a, %b                          %c = arith.cmpi sgt, %a, %b
   %r = scf.if %c { yield %a } else {          →        %d = arith.addi %b, %one
     %d = arith.addi %b, %one; yield %d }               %r = arith.select %c, %a, %d
 
-No operand traps and nothing in there touches memory, so this changes no result.
+No operand traps and nothing in there accesses memory, so this changes no result.
 """
 
 from __future__ import annotations

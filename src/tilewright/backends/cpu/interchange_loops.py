@@ -1,4 +1,4 @@
-"""Loops that carry tiles and only read memory go inside the loops over the elements of these tiles.
+"""Loop interchange: loops that carry tiles and only read memory move into the loops over elements of these tiles.
 
     %r = scf.for %i = … iter_args(%sum = %zero) {         %r = "cpu.accumulate"(…, %zero) ({
       %next = arith.addf %sum, (tt.load …)                ^bb0(%i: i32, %sum: tensor<4x1024xf32>):
@@ -6,10 +6,11 @@
     }                                                       "cpu.yield"(%next)
                                                           })
 
-A `cpu.accumulate` is a part of a nest: for some elements at a time, all turns of the loop run with the carried values
-in registers. Else each turn would read and write whole tiles. Every element goes through the same operations in the
-same order. Memory is still read as it lies: a row of the tile fits into registers, and the next turn goes on behind it.
-If rows are longer, only loops of FEW_TURNS go inside; many turns would read pieces of rows that lie far apart.
+A `cpu.accumulate` is a part of a nest: for some elements at a time, all iterations of the loop run with the carried
+values in registers. Otherwise each iteration would read and write whole tiles. Every element goes through the same
+operations in the same order. Memory is still read in order: a row of the tile fits into registers, and the next
+iteration continues after it. If rows are longer, only loops of FEW_TURNS are moved, because many iterations would read
+pieces of distant rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Neighbouring programs that share tiles by turns run side by side, so that a thread goes through memory in order.
+"""Neighbouring programs that share tiles cyclically run side by side, so that a thread reads memory in order.
 
                                                      %k = the programs that come next, this one included
     scf.for %i = %pid to %n step %programs {         scf.for %first = %pid to %n step %programs {
@@ -9,11 +9,11 @@
                                                      cpu.take %k
 
 Such a loop, `for tile in range(program_id(0), tiles, num_programs(0))`, keeps a fixed number of programs busy. Run one
-after the other, each program would go through all of memory in great steps. The inner loop has a mark: its turns are
-those of different programs, whose tiles may be parts of the same rows (`merge_programs.py`).
+after the other, each program would pass through all of memory in large steps. The inner loop is marked: its iterations
+belong to different programs, whose tiles may be parts of the same rows (`merge_programs.py`).
 
-Programs have no order that a kernel could rely on, and the turns of each keep theirs. Those that might see one
-another's work stay as they are. So do loops with reductions, products and carried values: nothing was measured there.
+A kernel cannot rely on an order of programs, and the iterations of each keep theirs. Programs that might observe one
+another are left alone, as are loops with reductions, products and carried values, for which nothing was measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns that only add to rows of a buffer go inside the loop over these rows, where each goes on along a row of memory.
+"""Loop interchange: iterations that only add to rows of a buffer, and continue along rows of memory, run row by row.
 
     scf.for %start = 0 to %columns step 1024 {       scf.for %row = 0 to 4 {
       scf.for %row = 0 to 4 {                          scf.for %start = 0 to %columns step 1024 {
@@ -8,10 +8,10 @@
       }                                                } {cpu.along}
     }                                                }
 
-Else memory is read a piece of each row after the other, each of them on another page, and what a processor's
-prefetchers guess ends with the piece. A row of the buffer stays in the L1 cache, too. Every element goes through the
-same operations in the same order: no turn asks for what another row has, and nothing but rows of buffers is stored to.
-Loops whose tiles have rows that fit into registers are inside by then (`interchange_loops.py`).
+Otherwise memory is read one piece of each row after the other, each on another page, and hardware prefetchers stop at
+the end of the piece. A row of the buffer stays in the L1 cache, too. Every element goes through the same operations in
+the same order: no iteration reads another row, and only rows of buffers are stored to. Loops over rows that fit into
+registers were moved inside before (`interchange_loops.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rows of few vectors go through each phase of their nest side by side.
+"""Unroll-and-jam of rows: rows of few vectors go through each phase of their nest side by side.
 
     "cpu.nest"() <{mode = rows, outer = array<i64: 128>}> ({    →    "cpu.nest"() <{…, together = 4}> ({
 
-A reduction ends in a chain of a few lanes, and a loop that adds up one vector waits for each addition: another row's
-work fills that time. It has to be near enough, so rows that need loops of their own stay alone.
+A reduction ends in a chain of a few lanes, and a loop that adds to one vector waits for each addition; another row's
+work fills that time. Rows that need separate loops are not joined, because the work would not be near enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values of lanes that all rows of a nest share are computed once, in front of the rows, and kept on the stack.
+"""Lane values that all rows of a nest share are computed once, before the rows, and kept on the stack.
 
     scf.for %r = 0 to %rows {                               scf.parallel %i = 0 to 128 step 16 {
       %p = A(%r)                                              vector.store B(%i), %kept[%i * 8]
@@ -11,8 +11,8 @@
                                                               }
                                                             }
 
-Where a convolution reads its pixels, and whether those are neighbours, is the same for all channels. Only rows of
-places that are asked whether they are neighbours have the mark `cpu.rows`: lanes of others are cheap.
+The addresses of a convolution's pixels, and whether these are contiguous, are the same for all channels. Only rows
+whose addresses are tested for being contiguous have the mark `cpu.rows`; lanes of others are cheap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The packed B of a loop of products stays where it is for the next programs that multiply by the same matrix.
+"""The packed B of a loop of products is kept for the next programs that multiply by the same matrix.
 
     scf.for %k = … {                          scf.for %k = … {
       "cpu.matmul"(%a, %b, %c, …)        →      %kept = … the key of this turn is %b, %stride, …
@@ -6,16 +6,17 @@
                                                 scf.if not %kept { … the key becomes %b, %stride, … }
                                               }
 
-Each turn has a slot for its panels, and a key beside it: the address of B, and all numbers that packing depends on. A
-turn whose key is the same packs nothing, and the slot of the next turn is asked for instead of that turn's B. Turns
-behind the last slot, those whose B was copied, and those behind a turn without a key have a slot without one.
+Each iteration has a slot for its panels, and a key: the address of B, and all scalars that packing depends on. An
+iteration with an equal key packs nothing, and prefetches the slot of the next iteration instead of that one's B.
+Iterations beyond the last slot, those whose B was copied, and those after an iteration without a key use a slot without
+one.
 
-The addresses that the function stores to are compared with the range that all panels come from: if they have bytes in
-common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass leaves
-functions alone that write memory in any other way, or read what others may have written meanwhile.
+The addresses that the function stores to are compared with the range that all panels come from: if they overlap, all
+keys become invalid. So are they before the first program that a thread runs of a launch. The pass leaves functions
+alone that write memory in any other way, or read what others may have written meanwhile.
 
-Where programs do not share B, slots only take room in caches: once more turns in a row than twice the slots found no
-key, all panels go to the slot without one. They do from the start in a launch of one program.
+If programs do not share B, slots only occupy cache: once more successive iterations than twice the slots found no key,
+all panels go to the slot without one. They do so from the start in a launch of one program.
 """
 
 from __future__ import annotations

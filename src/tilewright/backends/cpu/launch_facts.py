@@ -1,9 +1,9 @@
-"""The facts that a launch needs, as the first line of the LLVM IR: the text can be compiled by itself.
+"""The facts that a launch needs, as the first line of the LLVM IR, so that the text can be compiled by itself.
 
     ; launch: {"entry": "add", "scratch_bytes": 512, "arguments": ["*fp32", "i32"], "stored": [0]}
 
-Text without such a line (or with one that was edited) takes the place of a stage as well: the facts then come from the
-stages before.
+A text without such a line (or with an edited one) can replace a stage as well: the facts then come from the previous
+stages.
 """
 
 from __future__ import annotations

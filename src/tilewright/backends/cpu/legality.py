@@ -1,4 +1,4 @@
-"""Ops that the CPU back end does not support: refused by name, at their place, before anything is lowered.
+"""Legality: unsupported ops are refused by name, with their source location, before anything is lowered.
 
 tt.call @factorial(%m)        error: calling a function that calls itself is not supported
 tt.elementwise_inline_asm …   error: the op tt.elementwise_inline_asm is not supported (but the clock is)

@@ -1,12 +1,12 @@
-"""A builder of vector loops, op by op. Numbers that are known now are folded, so that no op says nothing.
+"""A builder of vector loops, op by op. Constants are folded, so that no redundant ops are built.
 
     b = LoopBuilder(block)
     with b.loop(0, count, 16, carried=[b.constant(0.0, lanes)]) as loop:
         x = b.load(lanes, p, b.mul(loop.index, 4), align=4)
         loop.next = [b.add(loop.carried[0], x)]
 
-Values are SSA values; where an integer operand is known now, a Python number may stand for it. Two operands have one
-type, and a vector takes part as a number does. Loops, branches and places are those of `loop_structure`.
+Values are SSA values; a Python number may stand for an integer constant. Two operands have one type, and vectors are
+used like scalars. Loops, branches and insertion points are those of `loop_structure`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Facts of a parallel loop from the lowering of nests, for the passes that choose its order and what it asks for ahead.
+"""Facts of a parallel loop from the lowering of nests, for the passes that choose its direction and its prefetches.
 
     scf.parallel %i = … { … } {cpu.runs = turn, cpu.stored = 4096 : i64, cpu.moves}
 
-Only loops that the whole grid runs have `cpu.runs`: how much they move in all is known in front of them.
+Only loops that all programs of the grid run have `cpu.runs`: the amount of memory they access is known before them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The structure of vector loops under construction: where ops go, loops and branches.
+"""The structure of vector loops under construction: insertion points, loops and branches.
 
 with b.loop(0, count, 16, carried=[zero]) as loop:
     loop.next = [b.add(loop.carried[0], loop.index)]

@@ -5,8 +5,8 @@ while x != 1:  x = step(x)      while any(active): x = step(x)      with  active
 
 if c: a else: b                 select(c, a, b)                     both sides are computed
 
-A loop whose bounds are the same for all elements stays as it is. Elements that a branch left out are not active in the
-loops inside of it, so a loop ends when it ends for those that are really there.
+A loop whose bounds are the same for all elements is kept. Elements that a branch excludes are inactive in the loops
+inside of it, so such a loop ends when it ends for the active elements.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@
                                                  "cpu.nest"() …  tt.store …
                                                }
 
-A tile that suits a GPU is a few cache lines wide, so most of a program's time would go into rows that have just begun.
-The nest of the next program may be this one's, further along its rows: each address, and what else it computes, is in
-lane i of program p + 1 what it is here in lane 16 + i. That is what `program_motion.py` finds out. Programs that share
-memory, other than by reading it, keep their order: the ranges of addresses of all of them together are compared.
+A tile that suits a GPU is a few cache lines wide, so most of a program's time would be spent on starting rows. The nest
+of the next program may be this one's, further along its rows: each address and each computed value in lane i of program
+p + 1 is what it is in lane 16 + i of program p. `program_motion.py` decides that. Programs that share memory, other
+than by reading it, keep their order: the address ranges of all of them together are compared.
 """
 
 from __future__ import annotations

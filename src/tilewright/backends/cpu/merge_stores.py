@@ -1,13 +1,13 @@
-"""Two stores to the same places, of which one or the other stores each element, become one.
+"""Two stores to the same addresses, exactly one of which stores each element, become one.
 
     tt.store %p, %x, %inside and not %fill             %y = arith.select %fill, %value, %x
     tt.store %p, %value, %inside and %fill      →      tt.store %p, %y, %inside
 
-So fills under a mask are written. Stores under masks that differ from lane to lane are slow: on AMD's processors with
-AVX2 one takes some 25 cycles. A mask that both have in common usually ends rows, and goes away in most of them.
+Masked fills are written in this way. Stores under masks that vary from lane to lane are slow: on AMD's processors with
+AVX2 one takes some 25 cycles. The common part of both masks usually ends rows, and disappears in most of them.
 
-Nothing in between may read memory, or do anything that others can see, and no two lanes may have one address: the
-second store would have had the last word about it.
+Nothing in between may read memory, or have visible effects, and no two lanes may share an address, because the second
+store would win there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several turns of a loop along k are multiplied at once, where one is so short that loading and storing C shows.
+"""Several iterations of a loop along k become one product, where loading and storing C dominates short iterations.
 
     scf.for %k = … {                        scf.for %k = … {
       "cpu.matmul"(%a, %b, %c, …)     →       %waits = the next turn is there, and both read A and B where they lie
@@ -7,10 +7,10 @@
                                               … %waiting is one more, or 0 if this turn does not wait
                                             }
 
-A product that waits packs its B, and leaves everything else to the next turn, whose blocks of C take all that waits.
-Nothing in the loop writes memory but copies of operands, and a product waits only if neither its turn nor the next
-one has any: what it reads is there a turn later. Each turn has a place of its own for its packed B; see
-`keep_panels`.
+A deferred product packs its B, and leaves everything else to the next iteration, whose blocks of C include all deferred
+ones. Nothing in the loop writes memory except copies of operands, and a product is deferred only if neither its
+iteration nor the next one has any, so what it reads is still there. Each iteration has its own memory for its packed B;
+see `keep_panels`.
 """
 
 from __future__ import annotations

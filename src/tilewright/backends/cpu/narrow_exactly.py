@@ -1,11 +1,12 @@
-"""A bf16 that is exactly the f32 it comes from is its upper half: nothing is rounded.
+"""A bf16 that equals the f32 it comes from is the upper half of its bits, without rounding.
 
     %y = arith.truncf %x : f32 to bf16        →        %h = arith.trunci (arith.shrui (tt.bitcast %x), 16) : i32 to i16
                                                        %y = tt.bitcast %h : i16 to bf16
 
-Products of numbers with few digits are exact (`analysis/binary_digits.py`), as 4-bit floats times powers of two are. To
-round takes six instructions more per vector, as the processor's own conversion takes subnormals for zero. Instructions
-that multiply bf16 do so, too: what only they read may be cut if it has so few digits that only subnormals are rounded.
+Products of numbers with few digits are exact (`analysis/binary_digits.py`), as 4-bit floats times powers of two are.
+Rounding takes six more instructions per vector, because the processor's own conversion flushes subnormals. Instructions
+that multiply bf16 flush them as well: what only they read may be truncated if it has so few digits that only subnormals
+would be rounded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The masks of a nest as numbers in front of it, and the nest without them.
+"""The masks of a nest as scalar conditions before it, and the nest without them.
 
     tt.store %p, %x, (%start + %i < %n) & (%row < %rows)        %n - %start >= 64 and %row < %rows: all lanes are on
                                                          →      tt.store %p, %x
 
-A version of a nest that is run where all of its masks are on has none, and so no lanes to be told apart.
+A version of a nest that runs only if all of its masks are on has no masks, so its lanes need not be distinguished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values of scalars in the next turn of a loop, for fetching what that one reads."""
+"""The values of scalars in the next iteration of a loop, for prefetching what that iteration reads."""
 
 from __future__ import annotations
 

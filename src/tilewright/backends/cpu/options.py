@@ -1,6 +1,6 @@
 """Compile options of the CPU back end.
 
-Triton's GPU options are accepted, so that kernels written for a GPU run unchanged; they change nothing here and do not
+Triton's GPU options are accepted, so that kernels written for a GPU run unchanged; they have no effect here and do not
 enter the cache key.
 """
 

@@ -1,13 +1,14 @@
-"""The order in which a thread runs the programs of a grid: neighbours in memory one after the other.
+"""The order in which a thread runs the programs of a grid: programs that are neighbours in memory run in sequence.
 
     rows = program_id(0) * 32 + range;  columns = program_id(1) * 32 + range
     store(out + rows[:, None] * stride + columns[None, :], …)
 
-`program_id(0)` runs fastest unless something else is said, so the programs would walk down a column of tiles, and touch
-another 32 lines of memory, and mostly other pages, each time. Here the step along y is 128 bytes and the one along x is
-far, so the function gets `program_order = "yx"`: y runs fastest.
+`program_id(0)` varies fastest by default, so the programs would walk down a column of tiles, and access 32 other lines
+of memory, mostly on other pages, each time. Here the step along y is 128 bytes and the one along x is large, so the
+function gets `program_order = "yx"`: y varies fastest.
 
-Programs have no order that a kernel could rely on. Those that might see one another's work keep theirs all the same.
+A kernel cannot rely on an order of programs. Programs that might observe one another keep the default order all the
+same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A tile that every loop iteration shifts by one number becomes a fixed tile plus a scalar.
+"""A tile that every loop iteration shifts by a scalar becomes a fixed tile plus a scalar.
 
     %p = scf.for … iter_args(%q = %start) {          %o = scf.for … iter_args(%d = 0) {
       tt.load %q                                       %q = addptr(%start, splat %d)
@@ -7,8 +7,8 @@
     }                                                }
                                                      %p = addptr(%start, splat %o)
 
-So the pointers of a matrix product stay base + rows + columns + one number, and no pointer tile is kept in memory.
-Shifts one after the other, as of unrolled loops, become one: every tile is the first one plus a scalar.
+So the pointers of a matrix product stay base + rows + columns + a scalar, and no pointer tile is kept in memory.
+Successive shifts, as in unrolled loops, are combined: every tile is the first one plus a scalar.
 """
 
 from __future__ import annotations

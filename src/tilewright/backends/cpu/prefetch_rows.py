@@ -1,16 +1,16 @@
-"""Loops that leave the way to the caches idle ask for rows that the next run of the nest loads.
+"""Loops that leave the path to the caches idle prefetch rows that the next run of the nest loads.
 
     scf.parallel %i = … {                            scf.parallel %i = … {
       %x = vector.load %p[%i]                  →       %x = vector.load %p[%i]
                                                        vector.prefetch %p[%i + %stride]
     } {cpu.phase = 1, cpu.runs = program}            } …
 
-Where %p is `base + program_id * stride`, the row of the next program is `stride` elements further. A loop that reads a
-row for the second time, from L1, has time for the next one. A tile that goes from memory to memory row by row, past the
-caches, is asked for while the one before is computed: its rows are often a page apart, so no processor guesses them.
-A row that memory chooses, as an index does, is asked for a little ahead up to its end: each page of it, and what the
-next program has of it, is on its way when its turn comes. What else no prefetcher guesses is asked for on processors
-that say so (`unguessed_loads.py`).
+If %p is `base + program_id * stride`, the row of the next program is `stride` elements further. A loop that reads a row
+for the second time, from L1, has time for the next one. Rows of a tile that goes from memory to memory past the caches
+are prefetched while the previous tile is computed: they are often a page apart, so no hardware prefetcher finds them. A
+row that memory selects, as an index does, is prefetched a little ahead up to its end, and so is the next program's part
+of it. Other loads that no hardware prefetcher follows are prefetched on processors that ask for it
+(`unguessed_loads.py`).
 """
 
 from __future__ import annotations

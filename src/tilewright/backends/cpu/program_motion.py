@@ -1,12 +1,12 @@
-"""Analysis: what becomes of the values of a nest in the next program along an axis of the grid.
+"""Analysis: how the values of a nest change in the next program along an axis of the grid.
 
     %pid * 16 + range(16)       shifts: lane i of program p + 1 is lane 16 + i of program p
     %n, range over rows         stays, and shifts: it is the same in all lanes
     range(16)                   stays, and does not shift
     %pid                        neither
 
-`%pid // n` stays and `%pid % n` grows by one as long as no multiple of n comes between: `divided` has such divisions.
-Where the turns of a loop are those of different programs, its counter stands for %pid.
+`%pid // n` stays and `%pid % n` grows by one as long as no multiple of n lies between: `divided` has such divisions. If
+the iterations of a loop belong to different programs, its counter stands for %pid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores get one of two places: their own, or a buffer where the loops of their nest would disturb each other.
+"""Stores get one of two addresses: their own, or a buffer if the loops of their nest would disturb each other.
 
     "cpu.nest"(%overlaps) … {                    "cpu.nest"() … {
       "cpu.store"(%p, %x, %buffer, %mask)          %to = "cpu.redirect"(%overlaps, %buffer, %p)
@@ -7,7 +7,7 @@
                                                  scf.if %overlaps {
                                                    "cpu.nest"() … { tt.store %p, "cpu.read"(%buffer), %mask } }
 
-Each buffer is copied to where it belongs, one store after the other, in program order. It is rare, and this is short.
+Each buffer is copied to its destination, one store after the other, in program order. This is rare, and short.
 """
 
 from __future__ import annotations

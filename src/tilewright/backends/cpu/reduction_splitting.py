@@ -1,15 +1,15 @@
-"""The phases of a nest: which of its inner loops each sink runs in.
+"""Reduction splitting: the phases of a nest, which are its inner loops, and the phase of each sink.
 
-A result of a reduction exists only after the whole inner loop, so what needs it runs in the next phase:
+A result of a reduction exists only after the whole inner loop, so its users run in the next phase:
 
     phase 0   loop: m = max(x)
     phase 1   loop: s += exp(x - m)
     phase 2   loop: store exp(x - m) / s
 
-A store runs no earlier than any other sink that loads, and than stores before it; so does a write to a buffer next to
-what else is done with the buffer. Within a phase, what rows have one element of is stored last: all that they have more
-of may be computed from it. What reads a buffer that the nest has written runs in a later phase than the write: a phase
-computes before it stores.
+A store runs no earlier than any other sink that loads, and than earlier stores; likewise a write to a buffer relative
+to other accesses to the buffer. Within a phase, values of which rows have one element are stored last, because longer
+ones may be computed from them. A read of a buffer that the nest has written runs in a later phase than the write,
+because a phase computes before it stores.
 
 `split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row, unless the later
 phase needs elements of other rows.

@@ -1,10 +1,10 @@
-"""Numbers of rows that a tile is computed from: buffers keep these, and not the whole tile.
+"""Values of rows from which a tile is computed: buffers hold these, and not the whole tile.
 
     %rows = tt.load %p : tensor<4x1xi64>                   %kept = cpu.read of a buffer of 4 numbers
     %far = tt.broadcast %rows : … -> tensor<4x256xi64>  →  %far = tt.broadcast %kept : … -> tensor<4x256xi64>
     %place = arith.addi %far, %columns                     %place = arith.addi %far, %columns
 
-Rows of such places are lines in memory, which addresses that lie in a buffer one by one are not known to be.
+Rows of such addresses are contiguous, which is not known of addresses that are in a buffer one by one.
 """
 
 from __future__ import annotations

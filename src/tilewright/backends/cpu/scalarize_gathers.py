@@ -1,4 +1,4 @@
-"""Elements whose numbers lie in memory are read one by one: each number is loaded where an address is made of it.
+"""Gathers whose indices are in memory become scalar loads: each index is loaded where an address is made of it.
 
     %i = vector.load %n[%o]               →      %i0 = vector.load %n[%o] : !tt.ptr<i64> -> i64
     %v = vector.gather %p[%i]                    %p0 = tt.addptr %p, %i0
@@ -6,13 +6,13 @@
                                                  …
                                                  %v = vector.from_elements %v0, %v1, …
 
-A gather takes its numbers from a register. An instruction for that takes them apart inside of the processor, and so do
-extractions, two instructions for most lanes: either takes longer than to load the numbers as they are wanted. Zen 5,
-of 1,024 rows of 256 in L1: 50 µs instead of 109 (its instruction) and 66 (extractions from vectors of four).
+A gather takes its indices from a register. The gather instruction splits them inside of the processor; extractions take
+two instructions for most lanes. Either takes longer than loading the indices one by one. Zen 5, of 1,024 rows of 256 in
+L1: 50 µs instead of 109 (its instruction) and 66 (extractions from vectors of four).
 
-The lowering computes an address from each lane's number by itself, as long as that takes little. Masks are
-in vectors, so gathers under masks stay; so do those in front of whose numbers something may have been stored meanwhile,
-and those of volatile loads: others that use the vector have to see the same numbers.
+The lowering computes an address from each lane's index separately, as long as that is cheap. Masks are vectors, so
+masked gathers are kept; so are gathers whose indices may have been overwritten meanwhile, and those with volatile loads
+of indices, because other users of the vector have to see the same values.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Writes and products are told how many rows and columns of their buffers anybody sees.
+"""Writes and products are limited to the rows and columns of their buffers that are read.
 
     %c = cpu.alloc
     …  cpu.dot %a, %b, %c                                                    →    cpu.dot %a, %b, %c, min(M, 64), 128
     cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
 
-Where the mask is off nobody sees a row or a column of C, if whoever reads C computes element by element and stores
-under masks. Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. A
-reduction along the rows leaves columns apart, and a buffer shows what is seen of it. The mask has to say the same as
-long as C lives, so that a row that is left out once is not seen later: it depends on nothing but what is defined in a
-block around C's allocation. A copy for a product is told how many rows of A, or columns of B, the product needs.
+Where the mask is off, a row or a column of C is never read, if all readers of C are elementwise and store under masks.
+Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. A reduction along
+the rows keeps columns separate, and what is read of a buffer follows from what is read of its copies. The mask has to
+be the same as long as C is live, so that a row that is left out once is not read later: it depends only on values that
+are defined in a block around C's allocation. A copy for a product is limited to the rows of A, or columns of B, that
+the product needs.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 … steps of a sort on tensor<256xf32> …     →     else { scf.if %n <= 16 … }
 tt.store %q, %y, %range < %n
 
-The lanes beyond hold the number that the load fills them with. If each step leaves them as they are, as `known_lanes`
-finds out, a partner beyond is that number, and no store shows them. A step with such a partner is left out only if its
-selections are known: NaN is greater than nothing, so that steps on elements in order count.
+The lanes beyond hold the value that the load fills them with. If each step leaves them unchanged, as `known_lanes`
+determines, a partner beyond is that value, and no store stores them. A step with such a partner is left out only if its
+selections are known: NaN compares greater than nothing, so steps on ordered elements remain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Choices and masks get rid of what their comparisons say of each other.
+"""Selections and masks are decided by the conditions around them.
 
     %in = arith.cmpi sge, %x, %c67                      %in = arith.cmpi sge, %x, %c67
     %y = arith.addi %x, %c-64                           %v = tt.load %p, %in
@@ -8,13 +8,13 @@
     %t = arith.select %first, %w, %v
     %r = arith.select %in, %t, %u
 
-Slices that are stored into each other, as torch does with a border, are choices within choices: each asks again what
-the ones around it have asked, by other numbers. Where an outer condition holds, its comparisons with constants are
-ranges of integers; those of inner conditions are decided by them, or are not. The mask of a store counts as the
-outermost one, since nobody sees a lane that it turns off. `%x + c` has the range of `%x`, moved, unless it may wrap.
+Slices that are written into each other, as torch does with a border, are nested selections: each repeats the outer
+conditions in terms of other integers. Where an outer condition holds, its comparisons with constants are ranges of
+integers, which decide inner conditions or do not. The mask of a store is the outermost condition, because masked-off
+lanes are not used. `%x + c` has the range of `%x`, shifted, unless it may wrap.
 
-A comparison of a number that was widened by its sign is one of the number itself. What the numbers of a range tell by
-themselves is not asked: torch masks rows of 64 by `arange(0, 64) < 64`.
+A comparison of a sign-extended integer is one of the integer itself. Facts that a range implies by itself are not used:
+torch masks rows of 64 by `arange(0, 64) < 64`.
 """
 
 from __future__ import annotations

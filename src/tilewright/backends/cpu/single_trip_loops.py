@@ -1,4 +1,4 @@
-"""Versions for loops along rows that have a single turn: kernels are written for tiles that hold most rows.
+"""Versions for loops along rows with a single iteration: kernels are written for tiles that hold most rows.
 
     A                                                   A
     %r = scf.for %i = %low to %high step %step          scf.if 0 < %high - %low <= %step {
@@ -8,10 +8,9 @@
     B                                                     B
                                                         }
 
-Without the loop, what it carried goes no longer through memory: body and B share loops over elements, which end
-where the row ends (`clip_to_mask.py`). Later loops in B with the same bounds have a single turn as well. Only loops
-that carry tiles too wide for registers get a version; others go inside the loops over elements
-(`interchange_loops.py`).
+Without the loop, carried values do not go through memory: body and B are fused, and their loops end where the row ends
+(`clip_to_mask.py`). Later loops in B with the same bounds have a single iteration as well. Only loops that carry tiles
+too large for registers get a version; others are moved into the loops over elements (`interchange_loops.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Selections between loads of two arrays let a row be split where it goes from one array to the other.
+"""Index-set splitting: selections between loads of two arrays are marked, so that rows are split there.
 
     %on = arith.cmpi slt, %column, %n                     %on = arith.cmpi slt, %column, %n
     %off = arith.cmpi sge, %column, %n                    %off = arith.cmpi sge, %column, %n
@@ -9,10 +9,10 @@
     for lane = low to high step 16      is to be      for lane = low to min(n, high) step 16      loads from p
                                                       for lane = max(n, low) to high step 16      loads from q
 
-Each lane is in one of the two loops, so that neither has the other one's load, nor the selection (index-set splitting:
-J. R. Allen and K. Kennedy, Automatic translation of FORTRAN programs to vector form, TOPLAS 1987). `nest/pieces.py`
-splits the pieces of a row that is cut up by `//` and `%`. Two loops cost code, so they have to save two masked loads:
-a selection between a load and a number stays. So does one with a volatile load.
+Each lane is in one of the two loops, so neither has the other one's load, nor the selection (index-set splitting: J. R.
+Allen and K. Kennedy, Automatic translation of FORTRAN programs to vector form, TOPLAS 1987). `nest/pieces.py` splits
+the pieces of a row that `//` and `%` divide. Two loops cost code, so they have to save two masked loads: a selection
+between a load and a constant is kept, and so is one with a volatile load.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A maximum that lets NaN through is one instruction and a choice.
+"""A NaN-propagating maximum becomes one maximum instruction and a selection.
 
     %more = arith.cmpf ogt, %x, %y                     %more = arith.cmpf ogt, %x, %y
     %nan = arith.cmpf une, %x, %x               →      %nan = arith.cmpf une, %x, %x
     %first = arith.ori %more, %nan                     %max = arith.select %more, %x, %y
     %r = arith.select %first, %x, %y                   %r = arith.select %nan, %x, %max
 
-Torch's kernels write maxima and minima so. A choice by the comparison of what it chooses from is `maxps` on x86, which
-gives the second operand of equal ones and where one is NaN, as the choice does. Then no masks are joined, and whether
-`%x` is NaN is known as soon as the maximum is.
+torch's kernels write maxima and minima in the first form. A selection by the comparison of its own operands is `maxps`
+on x86, which returns the second operand if both are equal or one is NaN, as the selection does. Then no masks are
+combined, and whether `%x` is NaN is known as soon as the maximum is.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Stores to rows that lie anywhere, whose columns lie apart, go along columns: such rows often are neighbours.
+"""Stores to rows at arbitrary addresses with non-contiguous columns run along columns: such rows often are contiguous.
 
     "cpu.nest"() <{outer = array<i64: 128>}> ({        "cpu.nest"() <{outer = array<i64: 32>}> ({
       tt.store %p, %x, %mask                       →     tt.store (tt.trans %p), (tt.trans %x), (tt.trans %mask)
     })                                                 })
 
-The pixels that a convolution computes are rows, its features columns, an image apart. Row by row, each element would
-go to another cache line, and to one set of the L1 cache if an image is 4096 bytes. Along columns, pixels that turn out
-to be neighbours are stored as one vector (`goes_in_runs` in `nest/loads.py`).
+The pixels of a convolution's result are rows, its features columns, an image apart. Row by row, each element would go
+to another cache line, and to one set of the L1 cache if an image is 4096 bytes. Along columns, pixels that turn out to
+be contiguous are stored as one vector (`goes_in_runs` in `nest/loads.py`).
 """
 
 from __future__ import annotations

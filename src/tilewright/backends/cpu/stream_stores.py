@@ -1,4 +1,4 @@
-"""The order in which a loop stores, and stores that bypass the caches: no line is fetched to be overwritten.
+"""The direction in which a loop stores, and streaming stores, for which no line is fetched to be overwritten.
 
     scf.parallel %i = … {                %much = %programs * 4096 >= 16 MiB and %q is aligned
       %y = A(vector.load %p[%i])    →    scf.if %much {
@@ -7,13 +7,12 @@
                                            scf.parallel %i = … { … vector.store %y, %q[%i] }
                                          }
 
-A short row of a tile, such as 32 numbers of 128 bytes, goes past the caches only where it is whole cache lines: the
-rest of a line is stored much later, by another program, and memory reads the line to complete it.
+A short row of a tile, such as 32 floats of 128 bytes, bypasses the caches only if it is whole cache lines: the rest of
+a line is stored much later, by another program, and memory reads the line to complete it.
 
-A load waits for an earlier store whose address is the same modulo 4096. Where the output lies a little ahead of an
-input modulo 4096, as in arrays of a multiple of 4096 bytes that are allocated one after the other, a loop that runs
-forwards loads what looks like what it has just stored; one that runs `backwards` does not. But backwards is no order in
-which to fetch memory that is in no near cache.
+A load waits for an earlier store whose address is equal modulo 4096. If the output is a little ahead of an input modulo
+4096, as with consecutively allocated arrays of a multiple of 4096 bytes, a forward loop appears to load what it has
+just stored; a `backwards` one does not. But memory that is in no near cache should not be fetched backwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values beyond the masks of a row: the same number in all lanes.
+"""Values beyond the masks of a row that are the same in all lanes.
 
 x = load(p + lane, lane < n, -inf)      -inf in lanes from n on
 e = exp(x - m)                          0 or NaN there, since m is one number for the row

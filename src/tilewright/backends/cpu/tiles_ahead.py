@@ -1,11 +1,11 @@
-"""Where operands of products that are computed from loads come from in the next turn of a loop, to be fetched early.
+"""The memory from which computed operands come in the next iteration of a loop, for prefetching.
 
     "cpu.nest"() … cpu.write (arith.extf (tt.load %p)), %a         rows of %p, a turn further
     "cpu.dot"(%a, %b, %c)
 
-A tile of fp16 is converted on its way into a buffer. The rows that it is made of lie pages apart, so no processor
-guesses where the next ones are. An address that memory tells is not looked up early. In the last turn, the place to
-which the sums go behind the loop is fetched (`result_rows`).
+A tile of fp16 is converted on its way into a buffer. Its rows are pages apart, so no hardware prefetcher finds the next
+ones. Addresses that come from memory are not looked up early. In the last iteration, the destination of the results is
+prefetched (`result_rows`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Tiles the other way round where memory lies along another axis than their last, as in sums over the rows of a matrix.
+"""Tiles with reordered axes, where memory is contiguous along another axis than the last, as in sums over matrix rows.
 
     %x = tt.load %p : tensor<64x4x!tt.ptr<f32>>                 %x = tt.load %p : tensor<4x64x!tt.ptr<f32>>
     %s = tt.reduce(%x) {axis = 1} : … -> tensor<64xf32>    →    %s = tt.reduce(%x) {axis = 0} : … -> tensor<64xf32>
 
-Vectors run along the last axis. Where neighbours of that axis lie far apart in memory, each lane is a load of its own.
-All tiles of two axes change, or of three, so no element has to be moved: every op of a function has to be one that does
-not care. A store of which two elements might go to one address does: the last one stays there. A sum over two axes of
-three reshapes its tile, which turns as well:
+Vectors run along the last axis. If that axis is not contiguous in memory, each lane is a separate load. All tiles of
+two or three axes are reordered together, so no element has to be moved; every op of a function has to allow that. A
+store of which two elements might share an address does not, because the last one wins. A sum over two axes of three
+reshapes its tile, which is reordered as well:
 
     tt.reshape %x : tensor<64x8x4xf32> -> tensor<64x32xf32>  →  tt.reshape %x : tensor<8x4x64xf32> -> tensor<32x64xf32>
 """

@@ -1,4 +1,4 @@
-"""The function of a reduction, where what is so far comes from earlier turns of its loop than what is new.
+"""The function of a reduction whose first operand comes from earlier iterations than the second.
 
     ^bb0(%a: f32, %i: i32, %b: f32, %j: i32):               ^bb0(%a: f32, %i: i32, %b: f32, %j: i32):
       %equal = arith.cmpf oeq, %a, %b                          %first = arith.cmpf oge, %a, %b
@@ -10,7 +10,7 @@
       %place = arith.select %first, %i, %j
       scf.reduce.return %value, %place
 
-Places count with the turns, and the function hands on one of its two: so what it is given first is less.
+Indices grow with the iterations, and the function returns one of its two, so the index of the first operand is less.
 """
 
 from __future__ import annotations

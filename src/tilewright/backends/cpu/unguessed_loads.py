@@ -1,4 +1,4 @@
-"""Loops ask ahead for what they load in ways that a processor's prefetchers do not follow (`prefetch_rows.py`).
+"""Prefetches for loads that a processor's prefetchers do not follow (`prefetch_rows.py`).
 
                                                  %far = the launch loads more than near caches hold
     scf.for %start = … step 32 {                 scf.for %start = … step 32 {
@@ -12,10 +12,10 @@
                                                    }
                                                  }
 
-Nobody guesses the rows of a tile, each of them on another page, when a loop takes another tile of such rows in each
-turn, as sums along columns do; and where each row goes on in the next turn, a page ends soon. So each row asks for that
-of a turn to come. And some processors fetch nothing ahead for loads under masks, so that each of them waits for memory:
-these ask for the lines behind.
+Hardware prefetchers do not find the rows of a tile, each on another page, if a loop reads another tile of such rows in
+each iteration, as sums along columns do; and where each row continues in the next iteration, a page ends soon. So each
+row prefetches that of a later iteration. And some processors prefetch nothing for masked loads, so each of them waits
+for memory: these prefetch the lines ahead.
 """
 
 from __future__ import annotations

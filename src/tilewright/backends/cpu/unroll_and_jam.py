@@ -1,4 +1,4 @@
-"""Unroll and jam: several turns of a loop whose turns may run in any order become one.
+"""Unroll and jam: several iterations of a parallel loop become one.
 
     %s = scf.parallel %i = %a to %b step %w -> (T) {        %k:2 = scf.for %i = %a to %b step 2*%w
       %x = vector.load %p[%i]                                   iter_args(%u = 0, %v = 0) {
@@ -13,10 +13,10 @@
                                                             }
                                                             %s = %k#0 + %k#1
 
-The loads of all turns stand before their stores. Each turn has sums of its own, so that none waits for another. What
-lies a number of elements behind an address of the first turn is found from there, without another counter, and what
-is the same in all of them, as the scale of a group of elements is, is computed by the first. Where one turn is all that
-is left, there is no loop, and what is known of its numbers is computed now.
+The loads of all jammed iterations precede their stores. Each iteration has its own accumulators, so that none waits for
+another. An address at a constant distance from one of the first iteration is computed from that, without another
+counter, and common values, such as the scale of a group of elements, are computed once. If only one iteration is left,
+there is no loop, and constants are folded.
 """
 
 from __future__ import annotations

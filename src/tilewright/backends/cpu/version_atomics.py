@@ -1,4 +1,4 @@
-"""Nests with atomics that only one launch uses are written twice: for a thread that runs it alone, and for any.
+"""Nests with atomics that only one launch uses get a version for a thread that runs the launch alone.
 
     "cpu.nest"() …  tt.atomic_rmw fadd, relaxed, launch, …
         ↓
@@ -9,8 +9,8 @@
       "cpu.nest"() …  tt.atomic_rmw fadd, relaxed, launch, …
     }
 
-Programs of one thread run one after the other, which is an order that atomics may have. With any other scope, what
-runs beside the launch may use the memory, too: such atomics stay as they are.
+Programs of one thread run one after the other, which is an order that atomics may have. With any other scope, others
+may use the memory at the same time, so such atomics are kept.
 """
 
 from __future__ import annotations

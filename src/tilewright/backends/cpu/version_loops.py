@@ -1,4 +1,4 @@
-"""Loops get a version for what is true nearly always, such as that no lane is masked off.
+"""Loop versioning for what nearly always holds, such as that no lane is masked off.
 
     "cpu.nest"() …                             →      "cpu.nest"() …
       %on = arith.cmpi slt, %i, %n                      %on = arith.cmpi slt, %i, %n
@@ -8,10 +8,10 @@
     for lane = 0 to 1024 step 16     is to be     if n >= 1024: for lane = 0 to 1024 step 16    without masks
                                                   else: for lane = 0 to 1024 step 16            under masks
 
-A version relies on masks that are on, on quotients of a range that are one number, as it lies between two multiples,
-and on divisors of floats that have a reciprocal. Each is told by numbers in front of the loop, so it is not assumed of
-what depends on lanes that are loaded. Loops of atomics have one version, unless nobody competes for the memory. A turn
-of a cpu.accumulate has two in the same way, and so has a loop down columns, for what all its rows share.
+A version relies on full masks, on quotients of a range that are uniform because it lies between two multiples, and on
+divisors of floats that have a reciprocal. Scalars before the loop determine each of them, so nothing that depends on
+loaded lanes is assumed. Loops of atomics have one version, unless nothing competes for the memory. An iteration of a
+cpu.accumulate has two in the same way, and so has a loop along columns, for what all its rows share.
 """
 
 from __future__ import annotations

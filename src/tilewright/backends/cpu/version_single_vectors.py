@@ -1,4 +1,4 @@
-"""Rows of which one vector counts have a version without a loop along the row.
+"""Rows with one active vector have a version without a loop along the row.
 
     scf.for %r = 0 to %count {                       %one = not %whole and 0 < %end <= 16
       %p = A(%r)                                     scf.if %one {
@@ -10,10 +10,10 @@
     } {cpu.counted}
     scf.for %r = %count to 64 { … }
 
-A tile may be wider than what its mask shows of a row: 16 columns in a tile of 32, for each of 64 rows, in each turn of
-a loop. Then the masks of the one vector are the same for all rows that count, and most of what a row takes is to ask
-how long it is. Rows that count and others come as two loops (`parts_of_rows` in `nest/ends.py`). Where more than one
-vector counts, the second one goes through all rows: it costs them nothing that there is another version.
+A tile may be wider than the active part of a row: 16 columns in a tile of 32, for each of 64 rows, in each iteration of
+a loop. Then the masks of the one vector are the same for all active rows, and most of a row's time is spent on finding
+its length. Active rows and others come as two loops (`parts_of_rows` in `nest/ends.py`). If more than one vector is
+active, the second one processes all rows, so the version costs them nothing.
 """
 
 from __future__ import annotations

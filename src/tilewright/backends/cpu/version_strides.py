@@ -1,4 +1,4 @@
-"""Nests whose neighbours lie at a distance that the launch tells are written for the distance 1, and for any.
+"""Nests whose elements have a run-time stride are compiled for the stride 1, and for any.
 
     "cpu.nest"() …  tt.splat %stride …       →      %dense = arith.cmpi eq, %stride, %c1
                                                     scf.if %dense {
@@ -7,9 +7,9 @@
                                                       "cpu.nest"() …  tt.splat %stride …
                                                     }
 
-A nest that stores what it computes of two loads has a third version, in which the second one repeats an element: its
-stride is 0 where arrays are broadcast. Where many nests stand in one place all are to be short, so each stands
-once. What a nest is run for is told by the place where it stood, so nests say it in all versions from now on.
+A nest that stores what it computes from two loads has a third version, in which the second one repeats an element: its
+stride is 0 where arrays are broadcast. Where there are many nests in one place, each has one version, to save code. The
+loops in which a nest runs followed from its position; from now on nests state them in all versions.
 """
 
 from __future__ import annotations

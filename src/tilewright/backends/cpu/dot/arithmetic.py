@@ -8,9 +8,9 @@ A *group* is the number of consecutive k that one instruction multiplies and add
     bf16  4   two rows of A by two columns of B, four k of each         bfmmla
     i8    8   two rows of A by two columns of B, eight k of each        smmla
 
-So with groups, B is a vector of 32-bit words, one per column, and A is one word, the same in all lanes. `vpdpbusd`
-reads A as unsigned: A is biased by 128, and 128 times the column sums of B is taken off the accumulators (`biased`).
-Where rows meet columns (`square`), words have 64 bits; four lanes of an accumulator are a matrix of 2 × 2.
+So with groups, B is a vector of 32-bit words, one per column, and A is one word, broadcast to all lanes. `vpdpbusd`
+reads A as unsigned: A is biased by 128, and 128 times the column sums of B is subtracted from the accumulators
+(`biased`). Where rows meet columns (`square`), words have 64 bits; four lanes of an accumulator are a matrix of 2 × 2.
 """
 
 from __future__ import annotations

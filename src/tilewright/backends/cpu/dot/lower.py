@@ -7,8 +7,8 @@ for each block of rows:
         C block (+)= A rows · B panel
 remaining rows: one more body
 
-So each row of A is read from its place in memory for one block of rows only. Rows that lie a multiple of 4096 bytes
-apart share one set of the L1 cache, which holds 8 of them.
+So each row of A is read from its memory for one block of rows only. Rows that are a multiple of 4096 bytes apart share
+one set of the L1 cache, which holds 8 of them.
 """
 
 from __future__ import annotations

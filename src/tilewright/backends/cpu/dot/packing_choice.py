@@ -1,6 +1,6 @@
-"""Whether packing B pays off, where the launch tells how its rows lie: some share a set of the L1 cache.
+"""Whether packing B pays off, by the run-time distance of its rows: some share a set of the L1 cache.
 
-Rows of 256 bytes 4096 bytes apart: all on the same four of 64 sets, out of which they push each other.
+Rows of 256 bytes 4096 bytes apart: all in the same four of 64 sets, from which they evict each other.
 Rows of 256 bytes 4112 bytes apart: each is one quarter of a line further, so 16 of them have a set in common.
 Rows of 256 bytes 4160 bytes apart: each is one line further, and four have a set in common.
 """

@@ -1,4 +1,4 @@
-"""The plan of a dot: the block, what is packed, and which bodies there are, decided before loops are written."""
+"""The plan of a dot: the block, what is packed, and the bodies, decided before loops are built."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Fetching the next tiles a few cache lines at a time, spread over the blocks of C.
+"""Prefetching the next tiles, a few cache lines at a time, spread over the blocks of C.
 
 64 rows of 512 bytes over 64 blocks: each block fetches one row.
 64 rows of 512 bytes over 128 blocks: each block fetches half a row.
 
-512 bytes that do not start with a cache line touch 9 lines, so one line more is fetched; without it, NumPy's arrays
-(16 bytes behind a line) cost 5 %.
+512 bytes that do not start at a cache line touch 9 lines, so one more line is prefetched; without it, NumPy's arrays
+(16 bytes after a line) cost 5 %.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The request to a dot micro-kernel, and the element types in which it wants its operands.
+"""The request to a dot micro-kernel, and the element types that it requires of its operands.
 
 The caller keeps three tiles in scratch memory: A of m × k, B of k × n and C of m × n elements.
 
     DotSpec(m=128, n=128, k=64, a_type=f32, b_type=f32, acc_type=f32, a_stride=64, b_stride=128, c_stride=128)
 
-means C += A·B, all row-major. `a_transposed` says that A lies as [k][m], `b_transposed` that B lies as [n][k]; a stride
-is then that of the rows as they lie in memory. Byte addresses have parts that may be known now or at run time: `times`,
+means C += A·B, all row-major. `a_transposed` says that A is stored as [k][m], `b_transposed` that B is stored as
+[n][k]; a stride is then that of the stored rows. Parts of a byte address may be constants or run-time values: `times`,
 `plus` and `behind` compute with them.
 """
 

@@ -1,4 +1,4 @@
-"""Packing an operand that lies transposed: [column][group] -> [group][column], words of 32 or 64 bits.
+"""Packing a transposed operand: [column][group] -> [group][column], words of 32 or 64 bits.
 
 With 32-bit words and 16 lanes, a step takes 4 groups of 16 columns. Row r of the step holds 128-bit pieces, 4 words
 each, of columns r, 4 + r, 8 + r and 12 + r; transposing the 4 × 4 words in each 128-bit lane then gives 4 packed rows

@@ -1,1 +1,1 @@
-"""Lowering of a cpu.nest to LLVM loops: each value is written out element by element where a sink asks for it."""
+"""Lowering of a cpu.nest to vector loops: each value is computed where a sink uses it."""

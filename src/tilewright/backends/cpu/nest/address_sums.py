@@ -1,15 +1,15 @@
-"""Sums in addresses, whose terms are widened one by one.
+"""Additions in addresses, whose terms are sign-extended one by one.
 
     %s = arith.addi %k, %row : i32          %w = arith.extsi %row : i32 to i64
     %t = arith.addi %s, %z : i32       →    %x = arith.addi %outer, %w : i64         (%outer: %z, in front of the rows)
     %o = arith.extsi %t : i32 to i64        %o = arith.addi %x, %k : i64             (%k: a number that is known)
 
-A pooling reads nine pixels, whose offsets differ by such a number: nine sums of 32 bits are nine addresses, and of 64
-bits one, as `%k` is part of the instruction that loads. What outer loops add is added in front of the inner ones.
+A pooling reads nine pixels, whose offsets differ by such a constant: nine 32-bit sums are nine addresses, and 64-bit
+sums one, because `%k` is part of the load instruction. Terms of outer loops are added before the inner ones.
 
-A sum in an address does not overflow (docs/memory-model.md), so the order of its terms is free once they have 64 bits.
-In 32 bits a sum in another order might overflow where the program's does not. Only what the nest has added up itself
-is taken apart: the lowering is asked for it as a place, and the program's own scalars are numbers.
+An addition in an address does not overflow (docs/memory-model.md), so the order of its terms is free once they have 64
+bits. In 32 bits another order might overflow where the program's does not. Only sums that the nest itself computes are
+split: the program's own scalars are single terms.
 """
 
 from __future__ import annotations

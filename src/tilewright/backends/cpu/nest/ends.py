@@ -1,4 +1,4 @@
-"""The ends of the loops of a nest: where masks end, and where other nests see no more of what is written."""
+"""The bounds of the loops of a nest: where masks end, and where other nests read no more of what is written."""
 
 from __future__ import annotations
 

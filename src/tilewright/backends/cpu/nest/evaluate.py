@@ -1,8 +1,8 @@
 """The lanes of a tile value at an index: the one place where tile ops become vector instructions.
 
-`evaluate(c, value, index)` asks for the elements of `value` at `index`, one entry per axis of its tile. Ops that only
-move elements pass the question on with another index; the others compute. `evaluate_place` asks for those of an offset
-that is added to a pointer, whose sums are taken not to wrap.
+`evaluate(c, value, index)` returns the elements of `value` at `index`, one entry per axis of its tile. Ops that only
+move elements evaluate their operand at another index; the others compute. `evaluate_place` returns those of an offset
+that is added to a pointer, whose sums are assumed not to wrap.
 """
 
 from __future__ import annotations

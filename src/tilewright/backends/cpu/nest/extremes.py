@@ -1,4 +1,4 @@
-"""The greatest (or least) lane of a vector and its place: the extreme first, then the least place that has it.
+"""The maximum (or minimum) of a vector and its index: the extreme first, then the least index that has it.
 
     ^bb0(%a: f32, %i: i32, %b: f32, %j: i32):               %top = the greatest of %x, by log2 steps of one maximum each
       %more = arith.cmpf ogt, %a, %b                        %has = arith.cmpf oeq, %x, %top in every lane
@@ -10,8 +10,8 @@
       %place = arith.select %first, %i, %j
       tt.reduce.return %value, %place
 
-Step by step, halves on halves, the function takes seven instructions that wait for each other. Where a lane is NaN, or
-the extreme is a zero, whose sign the place decides about, it goes on being computed so.
+Pairwise, the function takes seven dependent instructions per step. Where a lane is NaN, or the extreme is a zero, whose
+sign the index decides about, pairs are used.
 """
 
 from __future__ import annotations

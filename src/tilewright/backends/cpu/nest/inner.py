@@ -1,7 +1,7 @@
 """The inner loops of one phase: chunks of lanes (rows) or steps along the reduced axis (columns).
 
-A loop of which something is assumed comes in two versions: one that relies on that, chosen by a scalar test in front
-of the loop, and a general one.
+A loop that relies on assumptions has two versions: one that uses them, chosen by a scalar test before the loop, and a
+general one.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
     Address          base pointer + offset in elements           pointers
     Vector           one value per lane, in a vector register
 
-`level` says how deep in the loops a value exists: 0 in front of the nest, then one per loop. Code for a value is
-written at its level, so what does not change in a loop stays in front of it.
+`level` is the loop depth at which a value exists: 0 before the nest, then one per loop. Code for a value is built at
+its level, so loop-invariant code stays outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading memory for the lanes of a chunk: one vector, one number, or one element per lane."""
+"""Loads for the lanes of a chunk: one vector, one scalar, or one element per lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that only move elements: each asks its operand at another index."""
+"""Ops that only move elements: each evaluates its operand at another index."""
 
 from __future__ import annotations
 

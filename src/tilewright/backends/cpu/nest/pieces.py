@@ -1,12 +1,12 @@
-"""Loops over ranges that `//` and `%` cut up are split where a row of them ends.
+"""Index-set splitting of loops over ranges that `//` and `%` divide: they are split where a row ends.
 
     for piece in 0 … pieces:                   the quotient is start // n + piece, the remainder a range
         for whole chunks of lanes in it:       a fast version: no masks
         the lanes that are left                the same, where few lanes count
 
-So one number is divided per row, and no vectors are. The pieces end where a mask does, at a whole chunk; what is behind
-them, or all if the guards do not hold, is left to the general loop. Where `split_index_sets.py` has marked a selection,
-a piece has a loop for the lanes before the place where the condition changes, and one for those behind it.
+So one scalar is divided per row, and no vectors are. The pieces end at a whole chunk where a mask ends; the rest, or
+everything if the guards do not hold, is left to the general loop. Where `split_index_sets.py` has marked a selection, a
+piece has a loop for the lanes before the condition changes, and one for those after it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Loops of rows that end within the tile: whole chunks of lanes first, in which no lane is masked off.
+"""Loops of rows that end within the tile: first whole chunks of lanes, in which no lane is masked off.
 
     for lane = 0 … 1024: under masks    →    for lane = 0 … %n & -32: the fast version, several chunks at once
                                              for lane = %n & -32 … 1024: under masks
 
-A row is often shorter than the tile that a kernel has for it, as that is a power of two. What the masks of all programs
-rely on are numbers that do not depend on the program, so this row ends where every other one does. Masks that only
-the last tile of a row needs get no such loop.
+A row is often shorter than its tile, whose extent is a power of two. The masks of all programs depend on scalars that
+do not depend on the program, so every row ends at the same index. Masks that only the last tile of a row needs get no
+such loop.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""tt.reshape of lanes: which elements of its operand the lanes of a chunk ask for.
+"""tt.reshape of lanes: the elements of its operand that the lanes of a chunk use.
 
-Extents are powers of two, so an index is a row of bits, and a reshape cuts the same bits at other places:
+Extents are powers of two, so an index is a row of bits, and a reshape divides the same bits differently:
 
     tensor<4x32>      i i | j j j j j
     tensor<2x8x8>     a | b b b | c c c         a = i >> 1    b = (i & 1) << 2 | j >> 3    c = j & 7
 
-Where the lanes are cut below their number, as in tensor<64x2> -> tensor<128>, neighbours are apart in the operand: it
-is asked for the even lanes and for the odd ones, each in order, and the vectors are interleaved. Where it is the same
-on all of them (a scale for 16 elements, broadcast), one vector is asked for, and its elements are repeated.
+If the bits of the lane are divided, as in tensor<64x2> -> tensor<128>, neighbours are apart in the operand: it is
+evaluated for the even lanes and for the odd ones, each in order, and the vectors are interleaved. If it is the same on
+all of them (a scale for 16 elements, broadcast), one vector is evaluated, and its elements are repeated.
 """
 
 from __future__ import annotations

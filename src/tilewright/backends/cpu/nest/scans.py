@@ -1,8 +1,8 @@
 """Prefix scans: chunk after chunk along the row, or step after step along another axis.
 
-In a row each vector is scanned in log2 W shuffles and combined with the last lane of the vector before it. That lane is
-taken before it is combined, so that from one vector to the next there is one combination to wait for, and no shuffle.
-A row whose masks are on for all of it has a loop without them.
+In a row each vector is scanned in log2 W shuffles and combined with the last lane of the previous vector. That lane is
+extracted before it is combined, so the latency from one vector to the next is one combination, without a shuffle. A row
+whose masks are on for all of it has a loop without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writing the lanes of a chunk to memory."""
+"""Stores of the lanes of a chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions that versions of loops rely on: numbers in front of a loop tell lanes that a pass has named.
+"""Guards of loop versions: scalar conditions before a loop, under which the values that a pass lists are known.
 
 "cpu.assume"(%on)        %on is `range < n`             n >= 64
 "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number

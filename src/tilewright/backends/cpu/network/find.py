@@ -5,7 +5,7 @@
     %s = arith.select (%p < %x), %p, %x                            cpu.network %b <{distances = [2, …], …}>
     %y = arith.select ((%i & 2) != 0), %l, %s ; …                  %y = cpu.read %b
 
-A tile has to fill as many vectors as a pass needs, and nobody else looks between two steps of a chain.
+A tile has to fill as many vectors as a pass needs, and intermediate results of a chain must have no other use.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""The order in which the steps of a sorting network run, and the register in which each element stands then.
+"""The order in which the steps of a sorting network run, and the register in which each element is then.
 
-The place of an element is a number: its low bits are the lane, the bits above are the vector. Partners of a step differ
-in one bit of their places in the tile. `bits_at` says which of these bits each bit of the place now is:
+The position of an element is an integer: its low bits are the lane, the bits above are the vector. Partners of a step
+differ in one bit of their index in the tile. `bits_at` says which index bit each bit of the position currently is:
 
     16 lanes, 64 elements            bits_at = [0, 1, 2, 3 | 4, 5]
     trade of lane 3 and vector 4     bits_at = [0, 1, 2, 4 | 3, 5]
 
-If the bit of a step is one of the vector, partners stand in two vectors, and the step is a minimum and a maximum of
-whole vectors. The bit that turns runs around is one of the vector, too, so that each pair of vectors has one direction.
-A bit of the lane trades places with a bit of the vector first, by one shuffle for each vector; the one that goes is
-that whose next use is farthest away.
+If the bit of a step is one of the vector, partners are in two vectors, and the step is a minimum and a maximum of whole
+vectors. The bit that determines the direction is one of the vector, too, so that each pair of vectors has one
+direction. A bit of the lane is first exchanged with a bit of the vector, by one shuffle per vector; the vector bit with
+the most distant next use is exchanged.
 
-A pass holds as many vectors as registers allow, those that differ in its `slots`, and does what it can before they are
-stored. Behind the last step every element goes to its own place.
+A pass holds as many vectors as registers allow, those that differ in its `slots`, and executes what it can before they
+are stored. After the last step every element is moved to its own position.
 """
 
 from __future__ import annotations

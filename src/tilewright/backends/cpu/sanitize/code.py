@@ -1,11 +1,11 @@
-"""Writing ops as formulas: what the checks of the sanitizer are built with.
+"""Ops written as formulas, from which the checks of the sanitizer are built.
 
     code = Code(function.regions[0].block)
     code.move_before(load)
     bad = code.of(offset).unsigned_below(size).negated & mask
     with code.when(code.first(bad).differs(NOBODY)): …
 
-A `Term` is a value with operators; where a tile meets a scalar or a number, the latter is repeated.
+A `Term` is a value with operators; where a tile meets a scalar or a number, the latter is broadcast.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
                                         scf.if %x has a shadow { compare and update it }
                                         %x = tt.load %p, %m & %lane == none
 
-Checks are made of ordinary tile ops, so they become vector loops as everything else. The kernel gets one more argument,
-a table with the extents of its arguments and the addresses of shadows and reports (`layout.py`); the runtime fills it
-and reads the reports after the launch (`runtime/sanitizer.py`). An access that would leave its argument is not made.
+Checks are made of ordinary tile ops, so they become vector loops like everything else. The kernel gets one more
+argument, a table with the extents of its arguments and the addresses of shadows and reports (`layout.py`); the runtime
+fills it and reads the reports after the launch (`runtime/sanitizer.py`). An access that would leave its argument is not
+executed.
 """
 
 from __future__ import annotations

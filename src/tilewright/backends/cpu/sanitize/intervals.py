@@ -1,8 +1,8 @@
-"""The first and the last byte that an access may touch, from scalars alone.
+"""The first and the last byte that an access may touch, computed from scalars alone.
 
     addptr(splat(%p), splat(%start) + range(0, 128)) : ptr<f32>        %p + 4 · %start … %p + 4 · (%start + 127) + 3
 
-One comparison of the ends takes the place of one per lane, for tiles that lie inside of their argument as a whole.
+One comparison of the ends replaces one per lane, for tiles that are inside their argument as a whole.
 """
 
 from __future__ import annotations

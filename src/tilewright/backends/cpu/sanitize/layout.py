@@ -1,4 +1,4 @@
-"""Layout that a sanitised kernel and the runtime share: the words of the table that is the kernel's last argument.
+"""The layout that a sanitized kernel and the runtime share: the words of the table that is the last argument.
 
     table        HEADER words, then ARGUMENT words for each pointer argument
     reports      CHECK words for each access and each check: how often it failed, then SLOTS records of RECORD words

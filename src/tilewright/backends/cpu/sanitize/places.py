@@ -1,4 +1,4 @@
-"""The addresses of an access: a scalar address plus a tile of element numbers, or only a tile of addresses.
+"""The addresses of an access: a scalar address plus a tile of element offsets, or only a tile of addresses.
 
     addptr(addptr(splat(%p), %row), %column)        start = %p, elements = %row + %column
 

@@ -1,4 +1,4 @@
-"""Races, two programs that touch one element: found by shadows that say who touched it last.
+"""Races between programs, found by shadows that record which program accessed an element last.
 
 Each element of an argument that the kernel stores to has two 32-bit stamps: of the last write, and of the first read.
 A stamp says program, epoch, access, and (bit 0) that other programs did the same; stamps of earlier launches are less

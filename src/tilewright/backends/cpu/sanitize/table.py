@@ -1,4 +1,4 @@
-"""The table that a sanitised kernel gets, read once per program, and the reports that it writes."""
+"""The table that a sanitized kernel receives, read once per program, and the reports that it writes."""
 
 from __future__ import annotations
 
