@@ -63,6 +63,7 @@ from tilewright.compat.torch_layouts import (
     whole_gradients,
 )
 from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
+from tilewright.compat.torch_starts import COMMON, no_collections, parse_later, remember_key
 from tilewright.compat.torch_sums import PASSES, change_sums
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
@@ -97,6 +98,8 @@ def tilewright(
         RuntimeError: the mode, or an option, is none of Inductor's.
     """
     use_threads(torch())
+    with no_collections():
+        import_module(INDUCTOR)
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED | VARIANCES if on_cpus else {}), **(options or {})}
     with whole_gradients() if on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs) else nullcontext():
@@ -111,7 +114,11 @@ def _is_trained(graph: Any, inputs: Sequence[Any]) -> bool:
 
 SHOWN = "_shows_tilewright"
 """The name in torch that says that all of this is done, also where this module is executed anew."""
+INDUCTOR = "torch._inductor.compile_fx"
+"""The module that imports all of Inductor."""
 CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
+    (COMMON, parse_later),
+    (CACHES, remember_key),
     (SCHEDULER, fuse_untimed),
     (CHOICES, leave_out_cpp),
     (KERNELS, own_sums),

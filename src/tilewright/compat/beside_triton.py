@@ -18,6 +18,7 @@ from functools import cache, reduce
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
 from tilewright.compat.torch_launches import change_heuristics
+from tilewright.compat.torch_starts import remembered
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"
@@ -58,7 +60,10 @@ def _replace(module: str, path: str, wrapper: Callable[[Callable[[], Any]], Any]
 def _key(original: Callable[[], str]) -> Callable[[], str]:
     def key() -> str:
         """A text that differs between versions of Triton, and of Tilewright."""
-        return f"{original()}-{triton_key()}"
+        spec = find_spec("triton")
+        folder = None if spec is None else spec.submodule_search_locations
+        theirs = remembered("triton", Path(folder[0]), original) if folder else original()
+        return f"{theirs}-{triton_key()}"
 
     return key
 
