@@ -76,24 +76,56 @@ def test_sum_with_a_guarded_loop(target):
         assert out[0] == expected
 
 
-def test_preheader_takes_loops_and_branches(target):
-    """Code added to a preheader from inside the loop runs once, also when it has blocks of its own."""
+def test_front_takes_loops_and_branches(target):
+    """Code added in front of a loop from inside the loop runs once, also when it has blocks of its own."""
     w = LlvmWriter(target)
-    with w.function("f", [("ptr", "%out"), ("i64", "%n")]), w.loop(0, "%n", guarded=True) as outer:
-        with w.loop(0, 3, carried=[("i64", "0")]) as inner:
-            with w.at(outer.preheader):
-                with w.loop(0, 4, carried=[("i64", "0")]) as hoisted:
-                    hoisted.next = [w.emit(f"add i64 {hoisted.carried[0]}, 10")]
-                positive = w.emit(f"icmp sgt i64 {hoisted.results[0]}, 0")
-                with w.branch(positive, unlikely=True) as b, b.then():
-                    doubled = w.emit(f"add i64 {hoisted.results[0]}, 2")
-                start = b.join("i64", doubled, "0")
-            inner.next = [w.emit(f"add i64 {inner.carried[0]}, {start}")]
-        w.store("i64", inner.results[0], w.offset("%out", "i64", outer.index), align=8)
+    with w.function("f", [("ptr", "%out"), ("i64", "%n")]):
+        front = w.open_section()
+        with w.loop(0, "%n", guarded=True) as outer:
+            with w.loop(0, 3, carried=[("i64", "0")]) as inner:
+                with w.at(front):
+                    with w.loop(0, 4, carried=[("i64", "0")]) as hoisted:
+                        hoisted.next = [w.emit(f"add i64 {hoisted.carried[0]}, 10")]
+                    positive = w.emit(f"icmp sgt i64 {hoisted.results[0]}, 0")
+                    with w.branch(positive, unlikely=True) as b, b.then():
+                        doubled = w.emit(f"add i64 {hoisted.results[0]}, 2")
+                    start = b.join("i64", doubled, "0")
+                inner.next = [w.emit(f"add i64 {inner.carried[0]}, {start}")]
+            w.store("i64", inner.results[0], w.offset("%out", "i64", outer.index), align=8)
     f = load(w.render(), target, "f", P, N)
     out = np.zeros(4, np.int64)
     f(out.ctypes.data, 2)
     assert out.tolist() == [126, 126, 0, 0]
+
+
+def test_branch_has_a_block_for_a_side_that_does_something(target):
+    """The value of an empty side comes from the block that jumps, also where that block is known late."""
+    w = LlvmWriter(target)
+    with w.function("f", [("ptr", "%out"), ("i64", "%n")]):
+        front = w.open_section()
+        positive = w.emit("icmp sgt i64 %n, 0")
+        with w.branch(positive) as sparse:
+            with sparse.then():
+                more = w.emit("add i64 %n, 1")
+            with sparse.otherwise():
+                pass
+        first = sparse.join("i64", more, "-1")
+        with w.branch(positive) as full:
+            with full.then():
+                pass
+            with full.otherwise():
+                less = w.emit("sub i64 0, %n")
+        second = full.join("i64", "7", less)
+        with w.at(front), w.loop(0, 2) as loop:
+            w.store("i64", loop.index, w.offset("%out", "i64", loop.index), align=8)
+        for place, value in ((2, first), (3, second)):
+            w.store("i64", value, w.offset("%out", "i64", place), align=8)
+    text = w.render()
+    assert sum(line.startswith("else") for line in text.splitlines()) == 1
+    f, out = load(text, target, "f", P, N), np.zeros(4, np.int64)
+    for n, expected in ((4, [0, 1, 5, 7]), (-4, [0, 1, -1, 4])):
+        f(out.ctypes.data, n)
+        assert out.tolist() == expected
 
 
 @pytest.mark.quick

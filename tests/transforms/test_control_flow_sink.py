@@ -1,4 +1,4 @@
-"""The sink: an op that only one side of a branch needs is computed there, and nothing else moves."""
+"""The sink: what only one side of a branch needs is computed there, what nobody needs goes, and nothing else moves."""
 
 from __future__ import annotations
 
@@ -74,3 +74,25 @@ def test_what_reads_memory_stays_in_front_of_what_writes_it() -> None:
 
 def test_constants_stay() -> None:
     assert not sunk("%a = arith.constant 7 : i64", then=STORE.format("%a"))[0]
+
+
+def test_a_chain_that_nobody_needs_goes() -> None:
+    before = "%a = arith.addi %n, %c1 : i64\n  %w = vector.load %p[%a] : !tt.ptr<f32> -> f32"
+    found, front = sunk(before, then=STORE.format("%n"))
+    assert found
+    assert "addi" not in front
+    assert "load" not in front
+
+
+def test_what_writes_stays_though_nobody_needs_its_result() -> None:
+    found, front = sunk("%w = tt.atomic_rmw fadd, relaxed, gpu, %p, %v : (!tt.ptr<f32>, f32) -> f32")
+    assert not found
+    assert "atomic_rmw" in front
+
+
+def test_the_last_of_several_results_is_asked_for() -> None:
+    tile = "%t = tt.splat %v : f32 -> tensor<4x2xf32>\n  %a, %b = tt.split %t : tensor<4x2xf32> -> tensor<4xf32>\n  "
+    places = "%q = tt.splat %p : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>"
+    found, front = sunk(tile + places, behind="tt.store %q, %b : tensor<4x!tt.ptr<f32>>")
+    assert not found
+    assert "tt.split" in front

@@ -8,19 +8,20 @@
     }                                              }
 
 The version of a loop that has no masks needs nothing of what the other one knows of them. Only ops without effects
-move, and none without operands, such as constants, which cost nothing. The pass is MLIR's `control-flow-sink`.
+move, and none without operands, such as constants, which cost nothing. What nobody needs goes: passes ask for places
+in memory before they know whether they want them. The pass is MLIR's `control-flow-sink`, with dead code elimination.
 """
 
 from __future__ import annotations
 
 from tilewright.dialects.scf import If
 from tilewright.ir.core import Block, Op
-from tilewright.ir.effects import is_pure
+from tilewright.ir.effects import is_dead, is_pure
 from tilewright.transforms.functions import functions_of
 
 
 def control_flow_sink(module: Op) -> bool:
-    """Move ops of every function of `module` into the branches that need them; returns whether any were moved."""
+    """Move ops of every function of `module` into the branches that need them; returns whether any moved or went."""
     found = False
     for function in functions_of(module):
         for block in function.regions[0].blocks:
@@ -38,7 +39,13 @@ def _sink_in_block(block: Block) -> bool:
             outer.append(op)
             has_branches = has_branches or isinstance(op, If)
             continue
-        side = _side_that_needs(op) if has_branches and op.operands and is_pure(op) else None
+        if not op.operands:
+            continue
+        if op.results and not op.results[0].uses and is_dead(op):
+            op.erase()
+            found = True
+            continue
+        side = _side_that_needs(op) if has_branches and is_pure(op) else None
         if side is not None:
             op.unlink()
             side.insert(op, side.first)

@@ -20,7 +20,7 @@ after3:
   %v14 = phi <4 x float> [ splat (float 0x4024000000000000), %entry ], [ %v11, %loop2 ]
   %v15 = and i64 %a2, 3
   %v16 = icmp ne i64 %v15, 0
-  br i1 %v16, label %then17, label %else18, !prof !0
+  br i1 %v16, label %then17, label %join19, !prof !0
 then17:
   %v20 = sub i64 %a2, 1
   %v21 = mul i64 %v20, 4
@@ -30,10 +30,8 @@ then17:
   %v25 = shufflevector <4 x float> %v24, <4 x float> poison, <4 x i32> zeroinitializer
   %v26 = fadd <4 x float> %v14, %v25
   br label %join19
-else18:
-  br label %join19
 join19:
-  %v27 = phi <4 x float> [ %v26, %then17 ], [ %v14, %else18 ]
+  %v27 = phi <4 x float> [ %v26, %then17 ], [ %v14, %after3 ]
   store <4 x float> %v27, ptr %a1, align 4
   ret void
 }

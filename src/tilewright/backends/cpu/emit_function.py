@@ -190,7 +190,8 @@ class FunctionEmitter(LoopEmitter):
         for axis in axes:
             extent = w.intrinsic("llvm.umax", "i64", w.emit(f"zext i32 {self.programs[axis]} to i64"), "1")
             found.append(("i32", w.emit(f"trunc i64 {w.emit(f'urem i64 {rest}, {extent}')} to i32")))
-            rest = w.emit(f"udiv i64 {rest}, {extent}")
+            if axis != axes[-1]:
+                rest = w.emit(f"udiv i64 {rest}, {extent}")
         return found
 
     def _run_programs(self) -> str:

@@ -40,6 +40,14 @@ class Section:
         assert self.parent is not None, "a function starts with a label"
         return self.parent._label_before(self)
 
+    def drop_empty(self, label: str) -> bool:
+        """Forget the block `label` if it was just started and has no lines; whether it is so."""
+        is_empty = self.parts[-1] == f"{label}:"
+        if is_empty:
+            self.parts.pop()
+            self.marks.pop()
+        return is_empty
+
     def flatten(self, into: list[str]) -> None:
         """Append all lines, in order."""
         for part in self.parts:
@@ -80,16 +88,14 @@ class Loop:
         carried: names of the carried values at the start of an iteration.
         next: what they are for the next iteration; set it before the loop is closed.
         results: what they are after the loop; there once the loop is closed.
-        preheader: a section that runs once, before the first iteration (and only if there is one).
         step: what is added to the counter; iterations may set another one.
     """
 
-    __slots__ = ("carried", "index", "next", "preheader", "results", "step")
+    __slots__ = ("carried", "index", "next", "results", "step")
 
-    def __init__(self, index: str, carried: list[str], preheader: Section, step: str | int) -> None:
+    def __init__(self, index: str, carried: list[str], step: str | int) -> None:
         self.index = index
         self.step = step
         self.carried = carried
-        self.preheader = preheader
         self.next: Sequence[str] = ()
         self.results: list[str] = []

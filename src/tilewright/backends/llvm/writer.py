@@ -2,16 +2,15 @@
 
     w = LlvmWriter(host_target())
     with w.function("axpy", [("ptr", "%x"), ("i64", "%n")]):
+        two = w.splat("0x4000000000000000", "float", 16)
         with w.loop("0", "%n", 16) as loop:
-            with w.at(loop.preheader):                       # runs once, before the loop
-                two = w.splat("0x4000000000000000", "float", 16)
             p = w.offset("%x", "float", loop.index)
             v = w.load("<16 x float>", p, align=4)
             w.store("<16 x float>", w.emit(f"fmul <16 x float> {v}, {two}"), p, align=4)
     text = w.render()
 
 Values are strings: names (`%v12`) or constants, without their type. Lines go to the *current section*. Sections nest
-and are spliced together only by `render`, so code inside a loop can still add lines to the section in front of it.
+and are spliced together only by `render`, so code inside a loop can still add lines in front of it.
 Helpers that need several instructions per lane or touch memory are in `memory.py`.
 """
 
@@ -35,41 +34,46 @@ _CLOSED_LOOPS = 8000000
 
 
 class Branch:
-    """An `if` being written: fill `then()` and perhaps `otherwise()`, then `join` values of both."""
+    """An `if` being written: fill `then()` and perhaps `otherwise()`, then `join` values of both.
 
-    __slots__ = ("_else_end", "_else_label", "_join_label", "_then_end", "_then_label", "_writer")
+    The jump is written last, since a false condition goes straight on where that side does nothing.
+    """
 
-    def __init__(self, writer: LlvmWriter, then_label: str, else_label: str, join_label: str) -> None:
+    __slots__ = ("_else_end", "_jump", "_labels", "_start", "_then_end", "_writer")
+
+    def __init__(self, writer: LlvmWriter, condition: str) -> None:
         self._writer = writer
-        self._then_label, self._else_label, self._join_label = then_label, else_label, join_label
-        self._then_end: str | None = None
-        self._else_end: str | None = None
+        self._labels = then, _, _ = [writer.fresh_label(way) for way in ("then", "else", "join")]
+        self._start = f"br i1 {condition}, label %{then}, label %"
+        self._jump = writer.open_section()
+        self._then_end = ""
+        self._else_end: str | Section = self._jump
 
     @contextmanager
     def then(self) -> Iterator[None]:
         """Code for a true condition."""
-        self._writer.start_block(self._then_label)
+        self._writer.start_block(self._labels[0])
         yield
-        self._then_end = self._writer.leave_to(self._join_label)
+        self._then_end = self._writer.leave_to(self._labels[2])
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         """Code for a false condition, after `then()`."""
-        self._writer.start_block(self._else_label)
+        self._writer.start_block(self._labels[1])
+        section = self._writer.section
         yield
-        self._else_end = self._writer.leave_to(self._join_label)
+        if not section.drop_empty(self._labels[1]):
+            self._else_end = self._writer.leave_to(self._labels[2])
 
-    def close(self) -> None:
+    def close(self, flags: str) -> None:
         """Continue where both ways meet; called by `LlvmWriter.branch`."""
-        for end, way in ((self._then_end, self.then), (self._else_end, self.otherwise)):
-            if end is None:
-                with way():
-                    pass
-        self._writer.start_block(self._join_label)
+        with self._writer.at(self._jump):
+            self._writer.do(f"{self._start}{self._labels[2 if self._else_end is self._jump else 1]}{flags}")
+        self._writer.start_block(self._labels[2])
 
     def join(self, type: str, if_true: str, if_false: str) -> str:
         """The value that came from the way taken. Write all joins first thing after the branch."""
-        return self._writer.emit(f"phi {type} [ {if_true}, %{self._then_end} ], [ {if_false}, %{self._else_end} ]")
+        return self._writer.phi(type, ((if_true, self._then_end), (if_false, self._else_end)))
 
 
 class Placement:
@@ -280,11 +284,11 @@ class LlvmWriter:
         """
         head, after = self.fresh_label("loop"), self.fresh_label("after")
         skipped_from = self._guard(low, high, after) if guarded else None
-        preheader = self.open_section()
+        entered_from = self.open_section()
         self.do(f"br label %{head}")
         self.start_block(head)
         phis = self.open_section()
-        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], preheader, step)
+        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], step)
         yield loop
         assert len(loop.next) == len(carried), "loop.next has one value per carried value"
         unsigned = "nuw " if str(low).isdigit() else ""  # from a negative number the counter passes 0
@@ -295,17 +299,18 @@ class LlvmWriter:
         self.start_block(after)
         names, inits, lasts = [loop.index, *loop.carried], [("i64", str(low)), *carried], [following, *loop.next]
         phis.parts += [
-            Phi(name, type, ((init, preheader), (last, latch)))
+            Phi(name, type, ((init, entered_from), (last, latch)))
             for name, (type, init), last in zip(names, inits, lasts, strict=True)
         ]
         loop.results = list(loop.next)
         if skipped_from is not None:
             loop.results = [
-                self._phi(type, ((init, skipped_from), (last, latch)))
+                self.phi(type, ((init, skipped_from), (last, latch)))
                 for (type, init), last in zip(carried, loop.next, strict=True)
             ]
 
-    def _phi(self, type: str, ways: Sequence[tuple[str, str | Section]]) -> str:
+    def phi(self, type: str, ways: Sequence[tuple[str, str | Section]]) -> str:
+        """The value that came the way that was taken; see `Phi`."""
         name = self.fresh()
         self.section.parts.append(Phi(name, type, ways))
         return name
@@ -328,11 +333,9 @@ class LlvmWriter:
             with b.otherwise(): y = …
         z = b.join("float", x, y)
         """
-        branch = Branch(self, self.fresh_label("then"), self.fresh_label("else"), self.fresh_label("join"))
-        ways = f"label %{branch._then_label}, label %{branch._else_label}"
-        self.do(f"br i1 {condition}, {ways}{self.is_unlikely() if unlikely else ''}")
+        branch = Branch(self, condition)
         yield branch
-        branch.close()
+        branch.close(self.is_unlikely() if unlikely else "")
 
     def is_unlikely(self) -> str:
         """A flag for a jump whose first way is hardly ever taken."""
@@ -365,9 +368,7 @@ class LlvmWriter:
         """A constant array in the module; returns its address. The name is defined once, whoever asks."""
         if name not in self._globals:
             body = ", ".join(f"{element} {literal(value, element)}" for value in values)
-            self._globals[name] = (
-                f"@{name} = internal unnamed_addr constant [{len(values)} x {element}] [{body}], align 64"
-            )
+            self.define(name, f"internal unnamed_addr constant [{len(values)} x {element}] [{body}], align 64")
         return f"@{name}"
 
     def define(self, name: str, text: str) -> str:
@@ -430,9 +431,8 @@ class LlvmWriter:
                 firsts = [self.insert(type, "poison", element, value, 0) for value in values[::2]]
                 values = [self.insert(type, a, element, b, 1) for a, b in zip(firsts, values[1::2], strict=True)]
             else:
-                type = vector(element, lanes)
                 pairs = zip(values[::2], values[1::2], strict=True)
-                values = [self.shuffle(type, a, b, range(2 * lanes)) for a, b in pairs]
+                values = [self.shuffle(vector(element, lanes), a, b, range(2 * lanes)) for a, b in pairs]
             lanes *= 2
         return values[0]
 
