@@ -81,3 +81,44 @@ def test_pieces_that_lie_apart_ask_for_nothing_behind_them(monkeypatch: pytest.M
     assert found
     for (row, part), places in found.items():
         assert max(places) < (3, 0, 3)[row] * 4096 + (2 * part + 1) * BLOCK * 4
+
+
+@tw.jit
+def choose_flat(x, index, out, n, columns, B: tl.constexpr, HOW: tl.constexpr = ""):
+    """Whole rows of x, as `index` says, by places in the output: they go through a buffer, as nothing bounds them."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    row, column = at // columns, at % columns
+    chosen = tl.load(index + row, at < n) if HOW != "in order" else row + 1
+    x = tl.load(x + chosen * columns + column, at < n)
+    tl.store(out + at, x * x if HOW == "computed" else x, at < n)
+
+
+@pytest.mark.parametrize(("cpu", "how", "asks"), [
+    ("znver5", "", True), ("znver5", "in order", False), ("znver5", "computed", False),
+    ("znver4", "", False), ("x86-64-v3", "", False),
+])
+def test_rows_on_their_way_into_a_buffer_are_asked_for(cpu: str, how: str, asks: bool) -> None:
+    """Where only copies wait for memory: what else a loop computes hides a part of that."""
+    module = loops_of(choose_flat, (X, INDEX, X, 4096, 1024), cpu, B=1024, HOW=how)
+    assert any(op.locality == FAR for op in module.ops_of(Prefetch)) == asks
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_a_copy_asks_within_its_row_if_the_launch_is_large(monkeypatch: pytest.MonkeyPatch, is_far: bool) -> None:
+    change_costs(monkeypatch, asks_ahead=0 if is_far else 1 << 20)
+    columns, index = 512, np.array([3, 0, 3], np.int32)
+    module = loops_of(choose_flat, (X, INDEX, X, 16, 16), "znver5", B=BLOCK)
+    x, out = np.arange(ROWS * columns, dtype=np.float32), np.zeros(len(index) * columns, np.float32)
+    found = list[tuple[int, int]]()
+
+    def note(interpreter: Any, _: Any, base: Any, offset: Any) -> None:
+        found.append((int(interpreter.program[0]), int(base) + int(offset) - x.ctypes.data))
+
+    monkeypatch.setitem(machine.EXECUTORS, "vector.prefetch", lambda machine, op, *place: note(machine, op, *place))
+    numbers = {"n": out.size, "columns": columns}
+    run_ir(module, {"x": x, "index": index, "out": out, **numbers}, (out.size // BLOCK,))
+    np.testing.assert_array_equal(out, x.reshape(ROWS, columns)[index].ravel())
+    assert bool(found) == is_far
+    for program, place in found:
+        row = int(index[program * BLOCK // columns])
+        assert row * columns * 4 <= place < (row + 1) * columns * 4

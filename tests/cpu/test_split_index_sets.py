@@ -126,6 +126,28 @@ def test_a_number_is_read_only_where_a_row_gets_to_it(columns: tuple[int, int], 
 
 
 @tw.jit
+def joined_tiles(x, y, out, rows, left, right, BM: tl.constexpr, B: tl.constexpr):
+    """The same by tiles whose columns begin at zero: nothing is divided."""
+    row, column = tl.program_id(0) * BM + tl.arange(0, BM)[:, None], tl.arange(0, B)[None, :]
+    inside = (row < rows) & (column < left + right)
+    first = tl.load(x + row * left + column, inside & (column < left), 0.0)
+    second = tl.load(y + row * right + column - left, inside & (column >= left), 0.0)
+    tl.store(out + row * (left + right) + column, tl.where(column < left, first, second), inside)
+
+
+@pytest.mark.parametrize(("kernel", "is_split"), [(joined, True), (joined_tiles, False)])
+def test_rows_that_are_split_have_no_version_for_whole_tiles(kernel: Any, is_split: bool) -> None:
+    """The tile would be of one array, and load from the other one under a mask that is off."""
+    constants = {} if is_split else {"BM": 4}
+    x, y, out = np.arange(4 * 40, dtype=np.float32), -np.arange(4 * 24, dtype=np.float32), np.zeros(256, np.float32)
+    compiled = kernel[(2 if is_split else 1,)](x, y, out, 256 if is_split else 4, 40, 24, B=128, **constants)
+    np.testing.assert_array_equal(out, expected_of(joined, x, y, 256, 40, 24, 0))
+    loops = [op for op in parse_module(compiled.asm["loops"]).walk() if op.name == "scf.for"]
+    names = [{op.name for op in loop.body} for loop in loops]
+    assert any({"vector.load", "vector.maskedload"} <= found for found in names) != is_split
+
+
+@tw.jit
 def far_out(x, y, out, start, left, right, B: tl.constexpr):
     """Columns of places that may wrap in 32 bits, and so have negative remainders."""
     lane = tl.arange(0, B)

@@ -9,12 +9,16 @@ If %p is `base + program_id * stride`, the row of the next program is `stride` e
 for the second time, from L1, has time for the next one. Rows of a tile that goes from memory to memory past the caches
 are prefetched while the previous tile is computed: they are often a page apart, so no hardware prefetcher finds them. A
 row that memory selects, as an index does, is prefetched a little ahead up to its end, and so is the next program's part
-of it. Other loads that no hardware prefetcher follows are prefetched on processors that ask for it
+of it. Rows that are only copied into a buffer are prefetched by a version of the loop, for launches that load more than
+the near caches hold. Other loads that no hardware prefetcher follows are prefetched on processors that ask for it
 (`unguessed_loads.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import (
@@ -27,9 +31,13 @@ from tilewright.backends.cpu.loop_facts import (
     number_in,
 )
 from tilewright.backends.cpu.loop_structure import Operand
-from tilewright.backends.cpu.unguessed_loads import FROM_MEMORY, FROM_NEAR, ask_for_unguessed
+from tilewright.backends.cpu.program_motion import REMAINDERS
+from tilewright.backends.cpu.unguessed_loads import FROM_MEMORY, FROM_NEAR, ask_for_unguessed, put_version
 from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.arith import Division, IntegerCast
+from tilewright.dialects.cpu import Alloc
 from tilewright.dialects.scf import For, Parallel
+from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.vector import Load, Store, lanes_of
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
@@ -68,10 +76,15 @@ class _Rows:
 
     def ask(self, rows: dict[Load, Value], loaded: set[Value]) -> bool:
         """Ask for those that move from run to run, if there is time; `loaded` are rows of earlier loops."""
+        far = {op: row for op, row in rows.items() if row not in loaded} if self.costs.asked_chosen_row else {}
+        chosen = {op: row for op, row in far.items() if _is_chosen(row)}
+        if chosen and self._only_copies():
+            self._ask_if_far(chosen)
+            return True
         asked = False
         for op, row in rows.items():
-            if self._comes_from_memory() and row not in loaded and _is_chosen(row):
-                self._ask_up_to_the_end(op, row)
+            if op in chosen and self.streams:
+                self._ask_up_to_the_end(op, row, self.loop.induction_variable)
                 asked = True
             elif self.is_tile or (self._rereads() and row in loaded):
                 further = self._further(op, row)
@@ -80,8 +93,10 @@ class _Rows:
                     asked = True
         return asked
 
-    def _comes_from_memory(self) -> bool:
-        return self.streams and self.costs.asked_chosen_row > 0
+    def _only_copies(self) -> bool:
+        """Whether the loop brings elements into a buffer, and does nothing else: from far away they wait."""
+        ops = [op for op in self.loop.body if not isinstance(op, (AddPtr, Load)) and not op.definition.terminator]
+        return all(isinstance(op, Store) and isinstance(root_of(op.base).op, Alloc) for op in ops)
 
     def _rereads(self) -> bool:
         """Whether the loop, for the only row of its nest, reads for the second time."""
@@ -108,12 +123,28 @@ class _Rows:
         near = b.compare("ule", b.mul(b.runs(), length), self.costs.asks_ahead)
         return b.select(near, b.number(step), 0)
 
-    def _ask_up_to_the_end(self, op: Load, row: Value) -> None:
-        """Ask for what `op` loads a little later, but for nothing behind the row, or the part that the next run has."""
+    def _ask_if_far(self, chosen: dict[Load, Value]) -> None:
+        """Let a copy of the loop ask for the `chosen` rows, for launches that load more than near caches hold."""
+        copy = self.loop.clone()
+        for own, load in zip(list(self.loop.body), list(copy.body), strict=True):
+            if own in chosen and isinstance(own, Load) and isinstance(load, Load):
+                self._ask_up_to_the_end(load, chosen[own], copy.induction_variable)
+        row = sum(lanes_of_row(self.loop) * op.result.type.scalar.bits // 8 for op in chosen)
+        far = self.b.compare("ugt", self.b.mul(self.b.runs(), row), self.costs.asks_ahead)
+        put_version(LoopBuilder(Block(), entry=self.b.entry), self.loop, far, copy)
+
+    def _ask_up_to_the_end(self, op: Load, row: Value, at: Value) -> None:
+        """Ask for what `op` loads a little later, but for nothing behind the row, or the part that the next run has.
+
+        Args:
+            op: the load, in the turn at the lane `at`.
+            row: the address of the row.
+            at: the induction variable of the loop.
+        """
         ahead = self.costs.asked_chosen_row * 8 // op.result.type.scalar.bits
         end = self.b.add(self.loop.high, self._more(op, row, ahead))
         last, b = self.b.number(self.b.sub(end, lanes_of(op.result.type))), LoopBuilder(Block(), entry=self.b.entry)
-        lane = b.smin(b.add(self.loop.induction_variable, ahead), last)
+        lane = b.smin(b.add(at, ahead), last)
         b.prefetch(b.offset(row, lane), locality=FROM_MEMORY)
         assert op.block is not None, "it stands in a loop"
         op.block.splice(b.block, op.next)
@@ -127,6 +158,9 @@ class _Rows:
         kinds = ("tt.get_num_programs", "tt.get_program_id")
         count, number = (b.extend(b.emit(kind, (), i32, {"axis": Keyword(axis)}), i64) for kind in kinds)
         following = b.smin(b.mul(b.sub(b.sub(count, number), 1), lanes), ahead)
+        for place in _places_in_rows(row):
+            left = b.sub(b.sub(b.extend(place.rhs, i64), b.extend(place.result, i64)), lanes)
+            following = b.smax(b.smin(following, left), 0)
         goes_on = b.compare("eq", b.number(step), lanes * op.result.type.scalar.bits // 8)
         return offset_of(b.select(goes_on, following, 0))
 
@@ -134,6 +168,17 @@ class _Rows:
         operands, locality = (op.base, self.b.number(further)), Number(FROM_MEMORY if self.streams else FROM_NEAR, i64)
         assert op.block is not None, "it stands in a loop"
         op.block.insert(Op(OPS["vector.prefetch"], operands, (), {"locality": locality}, (), (), op.location), op.next)
+
+
+def _places_in_rows(row: Value) -> Iterator[Division]:
+    """The remainders that an address is the sum of, each a place in rows of as many elements as the divisor says."""
+    stack = [row]
+    while stack:
+        op = stack.pop().op
+        if isinstance(op, Division) and op.name in REMAINDERS:
+            yield op
+        elif isinstance(op, (AddPtr, IntegerCast)) or (op is not None and op.name == "arith.addi"):
+            stack += op.operands
 
 
 def _is_chosen(row: Value) -> bool:

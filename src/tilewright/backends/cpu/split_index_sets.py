@@ -11,8 +11,8 @@
 
 Each lane is in one of the two loops, so neither has the other one's load, nor the selection (index-set splitting: J. R.
 Allen and K. Kennedy, Automatic translation of FORTRAN programs to vector form, TOPLAS 1987). `nest/pieces.py` splits
-the pieces of a row that `//` and `%` divide. Two loops cost code, so they have to save two masked loads: a selection
-between a load and a constant is kept, and so is one with a volatile load.
+the pieces of a row that `//` and `%` divide; such a loop has no version for whole tiles. Two loops cost code, so they
+have to save two masked loads: a selection between a load and a constant is kept, and so is one with a volatile load.
 """
 
 from __future__ import annotations

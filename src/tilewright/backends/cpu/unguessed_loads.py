@@ -107,7 +107,7 @@ class _Asking:
             op: _times(b, step, -(-FEWEST // tile)) for op, step in steps.items() if step is not None
         }
         far = self.b.compare("ugt", self.b.mul(turns_of(self.b, turns), tile), costs.asks_ahead)
-        _put_version(b, loop, far, ahead)
+        put_version(b, loop, far, _asking(loop, ahead))
         return True
 
     def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
@@ -132,16 +132,22 @@ class _Asking:
         return is_needed
 
 
-def _put_version(b: LoopBuilder, loop: Parallel, far: Value, ahead: Mapping[Op, Value]) -> None:
-    """Let a copy of `loop` run where `far` holds, whose loads ask for what is so many bytes `ahead`.
-
-    What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
-    """
-    copy, after, block, computed = loop.clone(), loop.next, loop.block, b.block
-    assert block is not None, "the loop is in a function"
+def _asking(loop: Parallel, ahead: Mapping[Op, Value]) -> Parallel:
+    """A copy of `loop` whose loads ask for what is so many bytes `ahead`."""
+    copy = loop.clone()
     for own, load in zip(list(loop.body), list(copy.body), strict=True):
         if own in ahead and isinstance(load, Load):
             _ask(load, load.base, ahead[own], FROM_MEMORY)
+    return copy
+
+
+def put_version(b: LoopBuilder, loop: Parallel, far: Value, copy: Parallel) -> None:
+    """Let `copy`, which asks ahead, run in the place of `loop` where `far` holds.
+
+    What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
+    """
+    after, block, computed = loop.next, loop.block, b.block
+    assert block is not None, "the loop is in a function"
     loop.unlink()
     with b.into(Block()):
         with b.branch(far) as branch:

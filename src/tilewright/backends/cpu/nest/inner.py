@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tilewright.backends.cpu.costs import ATOMICS
-from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
+from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, SPLITS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
@@ -63,7 +63,14 @@ class InnerLoop:
         c.forget(c.depth + 1)
 
     def _versions(self, step: int) -> None:
-        """if <conditions>: fast loop, else: general loop; the fast one alone where there are no conditions."""
+        """if <conditions>: fast loop, else: general loop; the fast one alone where there are no conditions.
+
+        Where a row is split, it is only that: masks of both its sides are never on for a whole tile.
+        """
+        low = self._pieces() if self._is_split() else 0
+        if low != 0:
+            self._loop(1, {}, low)
+            return
         fast_values = list[Sequence[Value]]()
 
         def fast() -> None:
@@ -84,6 +91,10 @@ class InnerLoop:
         branch = in_versions(self.c, asked_by(self.assumed, self.outer), fast, general)
         if branch is not None:
             self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
+
+    def _is_split(self) -> bool:
+        """Whether pieces of a row are to be split where it goes from one array to another."""
+        return any(SPLITS in op.attributes for sink in self.sinks for op in self.nest.closures[sink])
 
     def _ends_within(self, step: int) -> bool:
         """Whether rows may end within the tile in every program, and whole chunks of them had better have no masks.
