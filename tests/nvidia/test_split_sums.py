@@ -1,4 +1,4 @@
-"""Sums in tensor memory whose columns are split before they are stored."""
+"""Sums in tensor memory whose columns are split before they are stored, or split, changed and joined."""
 
 from __future__ import annotations
 
@@ -68,3 +68,44 @@ def test_columns_that_two_blocks_have(shape: tuple[int, int]) -> None:
     expected = np.hstack([sums[:, : n // 2], 2 * sums[:, n // 2 :]])
     np.testing.assert_allclose(launch(kernel, (1,), [a, b, out])[2], expected, atol=1e-4)
     assert "tmem_subslice" not in kernel.asm["ttgir"]
+
+
+@tw.jit
+def rescaled(a, b, factors, out, steps, PARTS: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """A sum of products whose halves (or quarters) are multiplied by factors of their own in front of each product."""
+    rows, terms, columns = tl.arange(0, M)[:, None], tl.arange(0, K), tl.arange(0, N)[None, :]
+    total = tl.zeros((M, N), tl.float32)
+    for step in tl.range(0, steps):
+        left = tl.load(a + step * M * K + rows * K + terms[None, :])
+        right = tl.load(b + step * K * N + terms[:, None] * N + columns)
+        first, second = halves(total, M, N)
+        factor = tl.load(factors + step)
+        if PARTS == 4:
+            q0, q1 = halves(second, M, N // 2)
+            second = tl.reshape(tl.permute(tl.join(q0 * factor + factor, q1 + factor), (0, 2, 1)), (M, N // 2))
+        else:
+            second += factor
+        total = tl.reshape(tl.permute(tl.join(first * factor, second), (0, 2, 1)), (M, N))
+        total = tl.dot(left, right, total)
+    tl.store(out + rows * N + columns, total)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize(("parts", "stores"), [(2, 2), (4, 3)])
+def test_joined_halves_and_quarters_are_stored_alone(parts: int, stores: int, warps: int) -> None:
+    steps = 3
+    a, b = (RANDOM.integers(-2, 3, (steps, *shape)).astype(np.float16) for shape in ((M, K), (K, N)))
+    factors, out = np.array([3, 2, -1], np.float32), np.zeros((M, N), np.float32)
+    options = {"PARTS": parts, "M": M, "N": N, "K": K, "num_warps": warps}
+    kernel = compiled(rescaled, [a, b, factors, out, steps], capability=100, **options)
+    found = launch(kernel, (1,), [a, b, factors, out, steps])[3]
+    total = np.zeros((M, N), np.float32)
+    for left, right, factor in zip(a, b, factors, strict=True):
+        total[:, : N // 2] *= factor
+        if parts == 4:
+            total[:, N // 2 : 3 * N // 4] *= factor
+        total[:, N // 2 :] += factor
+        total += left.astype(np.float32) @ right.astype(np.float32)
+    np.testing.assert_array_equal(found, total)
+    in_the_loop = kernel.asm["ttgir"].split("scf.for")[-1]
+    assert in_the_loop.count("ttng.tmem_store") == stores

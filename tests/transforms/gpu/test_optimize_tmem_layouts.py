@@ -1,4 +1,4 @@
-"""Tiles of tensor memory that a program splits: which are loaded half by half, and in what order."""
+"""Tiles of tensor memory that a program splits or joins: which are loaded or stored half by half, and in what order."""
 
 from __future__ import annotations
 
@@ -114,4 +114,64 @@ def test_a_tile_that_something_else_uses_is_loaded_as_a_whole() -> None:
 def test_further_blocks_of_rows_stay() -> None:
     """With 64 rows in a block, the second one lies beside the first, so half of the columns are not together."""
     changed, _ = optimized(("blockM = 128", "blockM = 64"))
+    assert not changed
+
+
+JOINED = """
+#half = #ttg.blocked<{sizePerThread = [1, 64], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [0, 1]}>
+#pairs = #ttg.blocked<{sizePerThread = [1, 64, 2], threadsPerWarp = [32, 1, 1], warpsPerCTA = [4, 1, 1], order = [2, 0, 1]}>
+#turned = #ttg.blocked<{sizePerThread = [1, 2, 64], threadsPerWarp = [32, 1, 1], warpsPerCTA = [4, 1, 1], order = [1, 0, 2]}>
+#whole = #ttg.linear<{register = [[0, 64], [0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [64, 0]], block = []}>
+#stored = #ttg.blocked<{sizePerThread = [1, 128], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [0, 1]}>
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 128, colStride = 1>
+!memory = !ttg.memdesc<128x128xf32, #memory, #ttng.tensor_memory, mutable>
+!half = tensor<128x64xf32, #half>
+!whole = tensor<128x128xf32, #whole>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @joined(%m: !memory, %a: !half, %b: !half, %t: !ttg.async.token, %flag: i1) {
+    %pairs = tt.join %a, %b : !half -> tensor<128x64x2xf32, #pairs>
+    %turned = tt.trans %pairs {order = array<i32: 0, 2, 1>} : tensor<128x64x2xf32, #pairs> -> tensor<128x2x64xf32, #turned>
+    %whole = tt.reshape %turned : tensor<128x2x64xf32, #turned> -> !whole
+    %moved = ttg.convert_layout %whole : !whole -> tensor<128x128xf32, #stored>
+    %u = ttng.tmem_store %moved, %m[%t], %flag : tensor<128x128xf32, #stored> -> !memory
+    %sum, %v = ttng.tmem_load %m[%u] : !memory -> tensor<128x128xf32, #stored>
+    tt.print " x: " {hex = false, isSigned = array<i32: 0>} : %sum : tensor<128x128xf32, #stored>
+    tt.return
+  }
+}
+"""  # noqa: E501 - layouts
+
+
+def optimized_stores(*changes: tuple[str, str]) -> tuple[bool, str]:
+    """Whether the pass changes the text, and what is left of it."""
+    module = Parser(text_of(JOINED, *changes)).module()
+    verify(module)
+    changed = optimize_tmem_layouts(module)
+    verify(module)
+    canonicalize(module)
+    return changed, print_op(module)
+
+
+def test_halves_are_stored_in_their_order() -> None:
+    """The first one waits for what the tile waited for, the second for the first, and what comes behind for it."""
+    changed, text = optimized_stores()
+    assert changed
+    assert "tt.join" not in text
+    assert re.search(
+        r"(%\w+) = ttng\.tmem_subslice %m \{N = 0 : i32\}.*\n.*(%\w+) = ttng\.tmem_store %a, \1\[%t\], %flag .*\n"
+        r".*(%\w+) = ttng\.tmem_subslice %m \{N = 64 : i32\}.*\n.*(%\w+) = ttng\.tmem_store %b, \3\[\2\], %flag .*\n"
+        r".*ttng\.tmem_load %m\[\4\]",
+        text,
+    )
+
+
+def test_a_joined_tile_that_something_else_uses_is_stored_as_a_whole() -> None:
+    use = '    tt.print " y: " {hex = false, isSigned = array<i32: 0>} : %whole : !whole'
+    changed, text = optimized_stores(("    %moved", f"{use}\n    %moved"))
+    assert not changed
+    assert "tmem_subslice" not in text
+
+
+def test_columns_in_any_order_are_no_halves() -> None:
+    changed, _ = optimized_stores(("tt.reshape %turned", "tt.reshape %turned allow_reorder"))
     assert not changed

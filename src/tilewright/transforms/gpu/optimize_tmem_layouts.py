@@ -1,4 +1,4 @@
-"""Columns of tensor memory that a program splits are loaded half by half.
+"""Columns of tensor memory that a program splits are loaded half by half, and those that it joins stored so.
 
     %t = ttng.tmem_load %m : … -> tensor<128x256xf32>
     %r = tt.reshape %t : … -> tensor<128x2x128xf32>
@@ -10,38 +10,72 @@
         %m1 = ttng.tmem_subslice %m {N = 128 : i32}
         %b = ttng.tmem_load %m1 : … -> tensor<128x128xf32>
 
-Programs split a sum so that its stores need less shared memory. Where each half of the warps holds half of the columns,
-as eight warps do, the split would take the tile through shared memory as a whole first. Halves that are split again
-are loaded in quarters.
+    %j = tt.join %a, %b : … -> tensor<128x128x2xf32>
+    %s = tt.trans %j {order = array<i32: 0, 2, 1>} : … -> tensor<128x2x128xf32>
+    %t = tt.reshape %s : … -> tensor<128x256xf32>
+    ttng.tmem_store %t, %m, %true : …
+
+        %m0 = ttng.tmem_subslice %m {N = 0 : i32}
+        ttng.tmem_store %a, %m0, %true : …
+        %m1 = ttng.tmem_subslice %m {N = 128 : i32}
+        ttng.tmem_store %b, %m1, %true : …
+
+Programs split a sum so that its stores need less shared memory, and work on its halves. Where each half of the warps
+holds half of the columns, as eight warps do, the split or the join would take the tile through shared memory as a
+whole. Halves that are split or joined again are loaded or stored in quarters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from tilewright.dialects.tt_shape import Reshape, Split, Trans
+from tilewright.dialects.tt_shape import Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import warps_of
-from tilewright.dialects.ttng_tensor_memory import TmemLoad
+from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, buffer_type, tile_type
+from tilewright.ir.core import Op, Value, buffer_type, defining, tile_type
 from tilewright.ir.types import MemDescType, async_token, i32
-from tilewright.layouts.encodings import TensorMemory, encoding
+from tilewright.layouts.encodings import Linear, TensorMemory, encoding
 from tilewright.layouts.tensor_memory import compatible_layouts
 from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout, workers_of
+from tilewright.transforms.matching import has_one_use
 
 REDUCTION = "redOp"
 """The attribute of loads that find the least of each row, too."""
 HALVES = (0, 2, 1)
-"""The order of axes that puts the number of the half last."""
+"""The order of axes that puts the number of the half last, and that takes it from there."""
+Access: TypeAlias = "TmemLoad | TmemStore"
 
 
 def optimize_tmem_layouts(module: Op) -> bool:
-    """Load tiles of tensor memory that are only split along columns in halves; returns whether there were any."""
+    """Load tiles that are only split along columns, and store joined ones, in halves; returns whether there were any."""
     found = False
     while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
         found = True
+    while any(_store_halves(store) for store in module.ops_of(TmemStore)):
+        found = True
     return found
+
+
+def _half(access: Access) -> tuple[MemDescType, Linear] | None:
+    """The type of half the columns that `access` reaches, and the layout for it; None if they are not together."""
+    whole = buffer_type(access.buffer)
+    rows, columns = whole.shape[0], whole.shape[1] // 2
+    half = MemDescType((rows, columns), whole.element, whole.encoding, whole.space, whole.mutable, whole.alloc_shape)
+    memory = encoding(whole.encoding)
+    if not isinstance(memory, TensorMemory) or rows != memory.block_m or workers_of(access).ctas > 1:
+        return None  # scales lie there in another way, further blocks of rows in further columns; CTAs may divide them
+    layouts = compatible_layouts(memory, half.shape, bits=whole.element.bits, warps=warps_of(access))
+    return (half, layouts[0]) if layouts else None
+
+
+def _part(at: TileOps, access: Access, half: MemDescType, number: int) -> Value:
+    return at.emit("ttng.tmem_subslice", (access.buffer,), half, {"N": Number(number * half.shape[1], i32)})
+
+
+# Loads
 
 
 def _is_in_halves(op: Op) -> bool:
@@ -87,21 +121,14 @@ def _splits(value: Value, steps: Sequence[Callable[[Op], bool]]) -> list[Op] | N
 def _load_halves(load: TmemLoad) -> bool:
     """Let those who split what `load` loads take loads of half the columns, where it was; whether there are some."""
     splits = _splits(load.results[0], SPLITTING)
-    if not splits or REDUCTION in load.attributes or workers_of(load).ctas > 1:
-        return False  # of several CTAs, each may have columns of one half only
-    whole = buffer_type(load.buffer)
-    rows, columns = whole.shape[0], whole.shape[1] // 2
-    half = MemDescType((rows, columns), whole.element, whole.encoding, whole.space, whole.mutable, whole.alloc_shape)
-    memory = encoding(whole.encoding)
-    if not isinstance(memory, TensorMemory) or rows != memory.block_m:
-        return False  # scales lie there in another way, and further blocks of rows in further columns
-    layouts = compatible_layouts(memory, half.shape, bits=whole.element.bits, warps=warps_of(load))
-    if not layouts:
+    found = _half(load) if splits and REDUCTION not in load.attributes else None
+    if not splits or found is None:
         return False
+    half, layout = found
     at, token = TileOps(load), load.token
     for number in range(2):
-        part = at.emit("ttng.tmem_subslice", (load.buffer,), half, {"N": Number(number * columns, i32)})
-        type = with_layout(splits[0].results[number].type, layouts[0])
+        part = _part(at, load, half, number)
+        type = with_layout(splits[0].results[number].type, layout)
         order = () if token is None else (token,)
         loaded = at.op("ttng.tmem_load", (part, *order), (type, async_token) if order else (type,))
         token = loaded.results[1] if order else None
@@ -111,3 +138,64 @@ def _load_halves(load: TmemLoad) -> bool:
     if token is not None:
         load.results[1].replace_by(token)
     return True
+
+
+# Stores
+
+
+def _joined(store: TmemStore) -> Join | None:
+    """The join whose parts, side by side, are the columns that `store` stores; None if anything else uses them."""
+    value = store.value
+    for is_step in (_is_whole, _is_turned):
+        value = _before_conversions(value)
+        if not has_one_use(value) or value.op is None or not is_step(value.op):
+            return None
+        value = value.op.operands[0]
+    value = _before_conversions(value)
+    return defining(value, Join) if has_one_use(value) else None
+
+
+def _before_conversions(value: Value) -> Value:
+    while isinstance(op := value.op, ConvertLayout) and has_one_use(value):
+        value = op.source
+    return value
+
+
+def _is_whole(op: Op) -> bool:
+    """Whether `op` puts two halves of columns side by side."""
+    if not isinstance(op, Reshape) or op.allow_reorder:
+        return False
+    rows, *columns = tile_type(op.result).shape
+    return tile_type(op.source).shape == (rows, 2, *(extent // 2 for extent in columns))
+
+
+def _store_halves(store: TmemStore) -> bool:
+    """Let `store` store the tiles whose join it stores, one beside the other; whether it stores one."""
+    join = _joined(store)
+    found = _half(store) if join is not None else None
+    if join is None or found is None:
+        return False
+    half, layout = found
+    at, token = TileOps(store), store.token
+    types = (async_token,) if store.results else ()
+    for number, value in enumerate((join.lhs, join.rhs)):
+        part = _part(at, store, half, number)
+        order = () if token is None else (token,)
+        stored = at.op("ttng.tmem_store", (part, *order, at.converted(value, layout), store.predicate), types)
+        token = stored.results[0] if types else token
+    for result in store.results:
+        assert token is not None, "each store gives a token"
+        result.replace_by(token)
+    _erase_with(store, join)
+    return True
+
+
+def _erase_with(store: TmemStore, join: Join) -> None:
+    """Erase `store` and the steps from `join` to it, so that its parts, which may be joined too, have one use fewer."""
+    step = store.value.op
+    store.erase()
+    while step is not None and step is not join:
+        source = step.operands[0].op
+        step.erase()
+        step = source
+    join.erase()
