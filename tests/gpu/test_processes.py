@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import processes
@@ -18,9 +19,13 @@ for number in range(int(sys.argv[-1]), 4):
 """
 
 
-def rows(what: str = "pass", after: str = "pass", seconds: float = 60) -> list[dict[str, Any]]:
+def rows_one_by_one(what: str, after: str = "pass", seconds: float = 60) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-c", PROGRAM.format(what=what, after=after)]
-    return list(collected(command, ["a", "b", "c", "d"], seconds=seconds))
+    return collected(command, ["a", "b", "c", "d"], seconds=seconds)
+
+
+def rows(what: str = "pass", after: str = "pass", seconds: float = 60) -> list[dict[str, Any]]:
+    return list(rows_one_by_one(what, after, seconds))
 
 
 ALL = [{"name": name, "good": good} for name, good in zip("abcd", (True, False, True, False), strict=True)]
@@ -44,9 +49,12 @@ def test_a_process_that_says_nothing_costs_one_row() -> None:
 
 
 def test_a_row_may_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "ROW_SECONDS", 1.5)
-    found = rows(what="if number == 2: time.sleep(60)")
-    assert found == [*ALL[:2], {"name": "c", "good": False, "problem": "the process ended with status -9"}, ALL[3]]
+    found = rows_one_by_one(what="if number == 2: time.sleep(60)")
+    assert [next(found), next(found)] == ALL[:2]
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "ROW_SECONDS", 0.1)
+        assert next(found) == {"name": "c", "good": False, "problem": "the process ended with status -9"}
+    assert list(found) == ALL[3:]
 
 
 def test_time_runs_out() -> None:

@@ -117,6 +117,7 @@ def inside(*_):  # a compilation has begun, and the kernel is claimed
 
 knobs.runtime.add_stages_inspection_hook = lambda *all: inside() if all else ("", "")
 x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+print("asks", flush=True)
 many_kernels.k0[(1,)](x, out)
 print("done", np.array_equal(out, x), flush=True)
 """
@@ -129,7 +130,10 @@ def claimant(folder: Path, role: str, *patience: str) -> subprocess.Popen[str]:
     (folder / "claimant.py").write_text(CLAIMANT)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(folder / "cache"))}
     command = [sys.executable, str(folder / "claimant.py"), role, *patience]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asks\n"
+    return process
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.spared)])
@@ -140,7 +144,7 @@ def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signa
     assert victim.stdout.readline() == "compiling\n"
     heir = claimant(tmp_path, "heir", "3600")
     with pytest.raises(subprocess.TimeoutExpired):  # the other one has the claim
-        heir.wait(1)
+        heir.wait(0.3)
     victim.send_signal(end)
     victim.wait()
     assert heir.communicate(timeout=240)[0] == "compiling\ndone True\n"

@@ -47,7 +47,7 @@ progress.DELAY = 0.0
 
 def bench(launch, quantiles):
     launch()
-    time.sleep(0.15)
+    time.sleep(0.02)
     return [1.0, 1.0, 1.0]
 
 @tw.autotune([tw.Config({"B": 2**k}) for k in range(4, 7)], key=[], do_bench=bench)
@@ -61,7 +61,7 @@ def filled(x, B: tl.constexpr):
 
 @tw.testing.perf_report(tw.testing.Benchmark(["n"], [1, 2, 3], "who", ["a"], ["A"], "sleeping", {}))
 def sleeping(n, who):
-    time.sleep(0.15)
+    time.sleep(0.02)
     return n
 
 x = np.zeros(4096, np.int32)
