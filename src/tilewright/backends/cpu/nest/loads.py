@@ -203,9 +203,7 @@ def single_address(c: Context, place: Lane) -> Uniform:
         return place
     base, offset = affine_address(place)
     level = level_of(place)
-    return (
-        base if offset == Uniform(0, level) else Uniform(c.behind(pointer(base), uniform(offset).value, level), level)
-    )
+    return Uniform(c.behind(pointer(base), uniform(offset).value, level), level)
 
 
 def _read_one(
