@@ -23,6 +23,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
 DECLARING = ("dialects", "ir")
 DIALECTS = tuple(sorted({f"{name.partition('.')[0]}." for name in OPS}))
 BEGINS_A_NAME = re.compile(rf"""["'\s](?:{"|".join(map(re.escape, DIALECTS))})""")
+BEGINS_NAMES = re.compile(rf"""f["'](?:{"|".join(map(re.escape, DIALECTS))})""")
+"""The beginning of several names: `f"arith.{name}"`."""
+MAY_NAME_SEVERAL = (ast.Set, ast.Tuple, ast.List, ast.Dict, ast.Constant, ast.SetComp, ast.GeneratorExp, ast.ListComp)
 GROUP, CONSTANT_GROUP = 3, 2
 """From so many names on, anywhere and as the value of a module's or a class's name."""
 UNTYPED = (
@@ -103,13 +106,13 @@ def groups(root: Path) -> Iterator[str]:
         if relative.parts[0] in DECLARING:
             continue
         content = path.read_text()
-        if not BEGINS_A_NAME.search(content):
-            continue  # no name of an op in a literal, so no group of them
+        if len(BEGINS_A_NAME.findall(content)) < CONSTANT_GROUP and not BEGINS_NAMES.search(content):
+            continue  # no names of ops in literals, so no group of them
         tree = ast.parse(content)
         nodes = list(ast.walk(tree))
         tables, own = in_tables(nodes), constants(tree.body, nodes)
         for node in nodes:
-            found = names(node)
+            found = names(node) if isinstance(node, MAY_NAME_SEVERAL) else []
             if node not in tables and len(found) >= (CONSTANT_GROUP if node in own else GROUP):
                 yield f"{relative.as_posix()}:{getattr(node, 'lineno', 0)}: {', '.join(found)}"
 

@@ -22,6 +22,7 @@ FOLDERS = {
     "backends/llvm": ("llvm", "exactness"),
     "backends/nvidia": ("nvidia", "oracle"),
     "backends/ptxsim": ("ptxsim", "nvidia"),
+    "dialects": ("dialects", "ir"),
     "runtime/drivers": ("drivers", "runtime"),
     "transforms/gpu": ("transforms/gpu", "oracle"),
     "vectorizing": ("vectorize",),
