@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # what is collected stays: see `pytest_collection_finish`
-    remembered_code.begin()
+    remembered_code.begin(config)
     for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
