@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,6 +70,17 @@ def random_case(random: Random) -> tuple[TensorMemory, tuple[int, int], int]:
     for row in cga:
         tile = [size * max(1, 2 * step) for size, step in zip(tile, row, strict=True)]
     return TensorMemory(*block, stride, two_ctas=two, cga=cga), (tile[0], tile[1]), bits
+
+
+def test_drawn_tiles(golden: Callable[[str, str], None]) -> None:
+    """The layouts in which warps reach a tile; the slow test below asks Triton about 400 others."""
+    lines, random = [], Random(1)
+    for _ in range(24):
+        layout, shape, bits = random_case(random)
+        warps = random.choice([4, 8])
+        lines.append(f"{layout.text} {shape[0]}x{shape[1]} of {bits} bits, {warps} warps\n")
+        lines += [f"    {found.text}\n" for found in compatible_layouts(layout, shape, bits=bits, warps=warps)]
+    golden("".join(lines), "layouts/tensor_memory.txt")
 
 
 @pytest.mark.needs_triton_python

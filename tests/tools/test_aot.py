@@ -123,6 +123,10 @@ int main(void) {
 """
 
 
+def test_a_string_of_c_has_what_could_end_or_change_it_in_octal() -> None:
+    assert c_text._quoted('a "b" c:\\d ??= é~\n') == r'"a \042b\042 c:\134d \077\077= \303\251~\012"'
+
+
 @pytest.mark.needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-fsanitize=undefined", "-fno-sanitize-recover")])
