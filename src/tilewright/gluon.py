@@ -1,4 +1,4 @@
-"""Gluon: kernels that name layouts, shared memory, barriers and groups of warps, for NVIDIA's GPUs and simulated ones.
+"""Gluon: kernels with explicit layouts, shared memory, barriers and warp groups, for (simulated) NVIDIA GPUs.
 
     from tilewright import gluon
     from tilewright.gluon import language as gl

@@ -13,8 +13,9 @@ finally bytes) to its own, and adds facts to the metadata:
         def add_stages(self, stages, options, language=Language.TRITON):
             stages["toy"] = lambda module, metadata: print_op(module).encode()
 
-The table starts with `ttir`, the passes that every back end wants; a back end may replace them. Names and signatures
-are Triton's, and so is the `metadata` dict that stages share: what was written for Triton's table works on this one.
+The table starts with `ttir`, the passes that every back end needs; a back end may replace them. Names and signatures
+are Triton's, and so is the `metadata` dict that all stages share, so stages written for Triton's table work in this
+one.
 """
 
 from __future__ import annotations

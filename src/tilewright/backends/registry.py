@@ -1,8 +1,8 @@
-"""The choice of the back end for a target: the CPU's, NVIDIA's, or one that an installed package brings along.
+"""The choice of the back end for a target: the CPU's, NVIDIA's, or that of an installed plug-in package.
 
     make_backend(GPUTarget("cpu", "x86_64", 0))         # CpuBackend
     make_backend(GPUTarget("cuda", 90, 32))             # NvidiaBackend
-    make_backend(GPUTarget("toy", 1, 1))                # asks the plug-ins
+    make_backend(GPUTarget("toy", 1, 1))                # looks in the plug-ins
 
 A package declares a back end as an entry point:
 
@@ -11,7 +11,8 @@ A package declares a back end as an entry point:
     [project.entry-points."triton.backends"]
     toy = "toy_package"                                 # as Triton: the class is in toy_package.compiler
 
-Plug-ins are looked for only when a target is neither's: reading what is installed takes longer than a launch.
+Plug-ins are looked up only when no built-in back end supports the target, because reading the list of installed
+packages takes longer than a launch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Code written for Triton, unmodified: `path/` holds the package `triton`, whose names stand in a table.
+"""Support for unmodified Triton code: `path/` holds the package `triton`, whose names are in a table.
 
     PYTHONPATH=…/tilewright/compat/path python script.py      # what `tilewright run script.py` does
 
-The modules beside `path/` are what Triton offers and Tilewright itself has no use for.
+The other modules implement parts of Triton that Tilewright itself does not use.
 """

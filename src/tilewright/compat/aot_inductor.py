@@ -1,9 +1,9 @@
-"""AOTInductor's C++ for kernels on CPUs: what it hands over to them, and how many of their programs it runs.
+"""AOTInductor's C++ for kernels on CPUs: corrections of the arguments and of the number of programs.
 
-torch 2.12 and 2.13 write C++ that hands over XBLOCK, a constant; runs one program where the grid is not an argument of
-the model; hands over each float as a `float`, also where the kernel takes a double, and floats that are known by a
-symbol as integers; and does not look whether an assertion failed. What is right is known when the kernel is saved.
-Kernels for GPUs have a class of their own, which is right.
+torch 2.12 and 2.13 generate C++ that passes XBLOCK, which is a constant; that runs one program if the grid is not an
+argument of the model; that passes each float as a `float`, even if the kernel takes a double, and floats with a
+symbolic value as integers; and that does not check whether an assertion failed. The correct values are known when the
+kernel is saved. Kernels for GPUs have a class of their own, which is correct.
 """
 
 from __future__ import annotations

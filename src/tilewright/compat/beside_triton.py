@@ -1,12 +1,13 @@
-"""Tilewright for CPUs in a process that has the real Triton, which stays what `import triton` finds.
+"""Tilewright for CPUs in a process where `import triton` finds the real Triton.
 
-Inductor's text of a kernel imports Triton, and modules of torch that do so, too. For a CPU, that text goes on with
+The text that Inductor generates for a kernel imports Triton, as do modules of torch that it uses. For a CPU the text is
+continued by
 
     from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math
 
-and so has our `triton` (the same package as under `tilewright run`, by its full name), and second copies of torch's
-modules `COPIED`, for which `import triton` finds ours. Kernels for GPUs keep the first. The copies can be
-imported by their full names: a kernel that a compile worker sends to its parent names its classes so.
+which replaces those names by our `triton` (the same package as under `tilewright run`, by its full name) and by second
+copies of torch's modules `COPIED`, in which `import triton` finds ours. Kernels for GPUs use the originals. The copies
+can be imported by their full names, which a compile worker needs when it sends a kernel to its parent.
 """
 
 from __future__ import annotations

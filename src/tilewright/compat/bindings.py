@@ -1,9 +1,9 @@
-"""The IR as programs for Triton walk over it: `module.walk(function)` and questions to each op.
+"""The IR with the interface of Triton's bindings: `module.walk(function)` and queries of each op.
 
     module = ASTSource(kernel, signature).make_ir(target, options, {}, {}, context)
     module.walk(lambda op: print(op.get_name(), op.get_num_operands()))
 
-Views of ops, values and blocks are made as they are asked for; `id()` tells whether two show the same thing.
+Views of ops, values and blocks are made on demand; `id()` tells whether two views show the same object.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 module = compile_module_from_src('#include <Python.h> …', "fast_sum")
 
-Only programs that bring C source along need this, and a C compiler; kernels never do.
+Only programs that contain C source need this, and a C compiler; kernels never do.
 """
 
 from __future__ import annotations

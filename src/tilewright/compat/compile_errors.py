@@ -1,4 +1,4 @@
-"""Compile errors as programs written for Triton expect them: positions within the function, and a chain of causes.
+"""Compile errors in Triton's form: positions within the function, and a chain of causes.
 
     --> kernel.py:8:5
     at 2:4:                             line and column in the function, which begins with `def` in line 1
@@ -7,8 +7,8 @@
         ^
     TypeError: unsupported operand …
 
-Where one function calls another, there is one error per function: the caller's is raised, and its `__cause__` is the
-callee's. The last cause is the exception of the operation that refused, with the sentence alone.
+If one function calls another, there is one error per function: the caller's is raised, and its `__cause__` is the
+callee's. The last cause is the exception of the failed operation, with the bare message.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Shims for the inside of Triton's library: what sorts and scans use that began as copies of it, the decorators of its
-language, and the tensors that its interpreter makes of arguments.
+"""Shims for internals of Triton's library that copies of its code use.
+
+They serve sorts and scans that began as copies of Triton's, code with the decorators of its language, and code that
+makes tensors as its interpreter does.
 
 idtype = tl.core.get_int_dtype(bitwidth=x.dtype.primitive_bitwidth, signed=True)
 n_dims: tl.constexpr = tl.standard._log2(x.shape[0])

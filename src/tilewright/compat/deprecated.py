@@ -1,4 +1,4 @@
-"""Functions that only older versions of Triton have; each warns and says what is written now.
+"""Functions of older versions of Triton; each warns and names its replacement.
 
 `triton.runtime.cache` named the cache's folders until 3.2. `triton.testing` compared arrays by `allclose` until 2.0.
 `triton.tools.experimental_descriptor` made descriptors of memory whose address and width of elements are known:

@@ -1,10 +1,10 @@
-"""`triton.runtime.driver`: the machine that kernels run on, as programs for Triton ask for it.
+"""`triton.runtime.driver`: the properties of the machine, with Triton's interface.
 
     driver.active.get_active_torch_device()        # device(type='cpu'), or 'cuda:0' where torch has GPUs
     driver.active.get_current_target()             # GPUTarget(backend='cpu', arch='x86_64', warp_size=1)
 
-Launches do not go through here: they run where their arguments are. Where a program divides by a figure that only GPUs
-have, it is not zero. The base classes have Triton's names: subclasses may come from other packages.
+Launches do not use this driver: they run on the device of their arguments. Figures that only GPUs have are not zero for
+a CPU, because programs divide by them. The base classes have Triton's names, as other packages may subclass them.
 """
 
 from __future__ import annotations

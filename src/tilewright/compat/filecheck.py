@@ -1,4 +1,4 @@
-"""`triton._filecheck`: kernels whose comments say which TTIR they become.
+"""`triton._filecheck`: tests whose comments give the expected TTIR of a kernel.
 
     @filecheck_test
     @triton.jit
@@ -6,7 +6,7 @@
         # CHECK: arith.addi
         …
 
-The comparison is FileCheck's: the program of that name on the PATH, or else the package `filecheck` from PyPI.
+The comparison is done by FileCheck: the program of that name on the PATH, or else the package `filecheck` from PyPI.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Imports of `triton`: one finder makes its modules from the table of `triton_modules.py`.
+"""The import finder of `triton`, which makes modules from the table of `triton_modules.py`.
 
 import triton                        # path/triton/__init__.py calls `show`
 import triton.language.core          # no file: a module whose names are those of its row
 
-Modules have a place in the file system all the same, and a text, which says where their names are from: tracebacks,
-`inspect.getsource`, `python -m` and `stubs.py` ask for it. It is not executed: looking names up is faster.
+Modules nevertheless have a file name and a source text, which says where their names come from: tracebacks,
+`inspect.getsource`, `python -m` and `stubs.py` read it. It is not executed, because looking names up is faster.
 """
 
 from __future__ import annotations

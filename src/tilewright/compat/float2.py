@@ -4,7 +4,7 @@
     pairs = float2.fma(pairs, float2.full_like(pairs, 2.0), pairs)          fma.rn.f32x2
     y = float2.unpack(pairs, axis=1)
 
-Triton 3.9 has `add2`, `mul2` and their like in its place, which take the tiles themselves.
+Triton 3.9 has `add2`, `mul2` and similar functions instead, which take the tiles themselves.
 """
 
 from __future__ import annotations

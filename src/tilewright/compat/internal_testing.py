@@ -1,11 +1,11 @@
-"""`triton._internal_testing`: what Triton's tests, and tests written like them, share.
+"""`triton._internal_testing`: helpers of Triton's tests and of tests written like them.
 
     x = numpy_random((128,), "int16")
     tensor = to_triton(x, device="cpu")        # torch has few unsigned types: such a tensor is wrapped
     assert (to_numpy(tensor) == x).all()
 
-Questions for a GPU are answered for what kernels are launched on: with no on a CPU, and as its capability says on an
-NVIDIA GPU, also on a simulated one.
+Queries about the GPU are answered for the device of launches: negatively on a CPU, and by its compute capability on an
+NVIDIA GPU, also a simulated one.
 """
 
 from __future__ import annotations

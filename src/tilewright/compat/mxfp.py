@@ -4,8 +4,8 @@
     values.to(torch.float32)              # the numbers
     values.to_packed_tensor(dim=1)        # two in a byte, the first in its low half
 
-The numbers of a format are a table of 16 or 256 floats; reading is indexing it, and writing is searching it.
-Where torch finds no GPU, kernels run on the CPU, and what asks for device "cuda" is kept there too.
+The values of a format are a table of 16 or 256 floats: decoding indexes it, and encoding searches it. Where torch finds
+no GPU, kernels run on the CPU, and tensors for device "cuda" are kept there too.
 """
 
 from __future__ import annotations

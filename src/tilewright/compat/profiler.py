@@ -1,4 +1,4 @@
-"""`triton.profiler`, whose recorder counts what GPUs do: on a CPU programs with it run, and nothing is recorded.
+"""`triton.profiler`, a profiler of GPUs: on a CPU programs that use it run, and nothing is recorded.
 
 session = proton.start("matmul", hook="triton")      # warns that nothing is recorded
 with proton.scope("fp16"):                           # runs the block

@@ -1,4 +1,4 @@
-"""Element types, the specialisation of kernels and the keys of caches, asked for the way Triton's own code asks.
+"""Element types, the specialisation of kernels and cache keys, with the interfaces of Triton's internals.
 
 canonicalize_dtype(torch.float32)                                 # "fp32"
 native_specialize_impl(BaseBackend, 64, False, True, True)       # ("i32", "D")

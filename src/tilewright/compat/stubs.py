@@ -1,7 +1,7 @@
 """`python -m tilewright.compat.stubs [FOLDER]`: stubs of the package `triton`, for editors and type checkers.
 
-These start no finder, so each module's text is written for them, to FOLDER/triton. The default is `typings`, where
-pyright looks; mypy is told by `mypy_path = typings`.
+These do not run the import finder, so the text of each module is written to FOLDER/triton. The default is `typings`,
+where pyright looks; for mypy set `mypy_path = typings`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Tensor descriptors that are made on the host: a tensor with its shape and the block that kernels move.
+"""Tensor descriptors made on the host: a tensor with its shape and the block shape of kernels.
 
 `create_ragged_descriptor`, of `triton.tools.ragged_tma`, is for tensors whose rows are slices of different lengths.
 
 desc = create_ragged_descriptor(x, [16, 64])
 kernel[grid](desc, offsets, sizes)           # load_ragged(desc, offset, size, [row, column]) in the kernel
 
-Launchers of other back ends pass them as several arguments in the place of one:
+Launchers of other back ends pass a descriptor as several arguments:
 
 expand_signature(["i32", "tensordesc<fp16[16,32]>"], [], "desc")
 # ["i32", "*fp16", 4 x "i64" (shape and strides), 2 x "i1" (padding, rounding), 2 x "i32", 2 x "i64"]

@@ -1,17 +1,17 @@
-"""Blocks of kernels over several axes on CPUs.
+"""Block sizes of Inductor's kernels over several axes on CPUs.
 
-Inductor gives such kernels square blocks, as threads of a GPU want them: 32 × 32, or 16 × 16 × 16. On a CPU a program
-takes one row of its block after the other. Rows of 32 numbers, each far from the last one, are read at the speed of
-the cache behind the others, since the processor sees no stream in them: the product of a gate in a small Mixtral takes
-1.1 ms so, and 0.2 in rows of 256. Where some tensor is read or written across the rows, blocks have as many of them as
-a cache line has numbers.
+Inductor gives such kernels square blocks, which suit the threads of a GPU: 32 × 32, or 16 × 16 × 16. On a CPU a program
+computes one row of its block after the other. Rows of 32 numbers, each far from the last one, are read at the speed of
+the outer caches, since the hardware prefetcher sees no stream in them: the product of a gate in a small Mixtral takes
+1.1 ms with them, and 0.2 ms in rows of 256. Where some tensor is read or written across the rows, blocks have as many
+rows as a cache line has numbers.
 
-A kernel that adds up columns has blocks of many columns and few rows of them, where torch has 8 columns of 32 rows, or
-64 of 4: it may read lines one after the other then. Where only some columns lie side by side, as the channels of a
-pixel, blocks end where those do. One that adds up rows has whole ones, and needs no loop.
+A kernel that adds up columns has blocks of many columns and few rows, where torch has 8 columns of 32 rows, or 64 of 4:
+it can then read cache lines one after the other. Where only some columns are contiguous, such as the channels of a
+pixel, blocks end where those do. A kernel that adds up rows has blocks of whole rows, and needs no loop.
 
-Which axis is which is known where torch writes a kernel, and blocks are chosen where it is loaded. The facts of a
-kernel (`inductor_meta`), which torch writes beside it, carry them: they are part of the text that is cached.
+The roles of the axes are known when torch writes a kernel, and blocks are chosen when it is loaded. The facts that
+torch writes beside a kernel (`inductor_meta`) carry them: they are part of the text that is cached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one place of the compatibility layer that asks for torch, and only when something needs it.
+"""The only module of the compatibility layer that imports torch, and only when it is needed.
 
 `when_imported` calls a function with a module of another package, as soon as the program has imported it.
 """

@@ -7,8 +7,8 @@
         ...
     torch.cuda.is_available()             # False, as ever
 
-Programs written for Triton ask such questions when they are imported, and in benchmarks, whatever device they run on.
-Only calls with a true answer on a CPU have a shim; a tensor on a GPU stays an error of torch.
+Programs written for Triton make such queries when they are imported, and in benchmarks, whatever device they run on.
+Only calls with a meaningful answer on a CPU have a shim; making a tensor on a GPU remains an error of torch.
 """
 
 from __future__ import annotations

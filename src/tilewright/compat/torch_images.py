@@ -1,15 +1,16 @@
-"""Operators on images on CPUs, which torch takes apart into sums and reads by index.
+"""Operators on images on CPUs, whose decompositions by torch are slow there.
 
-Overlapping blocks become an image (`fold`, and the gradient of `unfold`). Torch adds each number by its index, as GPUs
-do with atomics. Here each pixel reads what covers it, so a kernel has a few loads under masks. For a step of one:
+Overlapping blocks are combined into an image by `fold` and by the gradient of `unfold`. Torch adds each number by its
+index, as GPUs do with atomics. Here each pixel reads the blocks that cover it, so a kernel has a few loads under masks.
+For a stride of one:
 
     image[y, x] = Σ blocks[i, j, y - i, x - j]
 
-An image whose rows are contiguous gets a reflected or repeated border. That is a copy of rows, which reads by index
-hide: these operators stay torch's own. `channels_last` images are copied pixel by pixel, in kernels as well.
+Padding an image with contiguous rows by reflection or repetition is a copy of rows, which loads by index hide: these
+operators remain torch's own. `channels_last` images are copied pixel by pixel, in kernels as well.
 
-A group of channels of a `channels_last` image lies along two axes with others between them. Its variance follows from
-means and variances of channels, which kernels add up along columns:
+A group of channels of a `channels_last` image extends over two axes with others between them. Its variance follows from
+the means and variances of channels, which kernels compute along columns:
 
     var(group) = mean(var(channel) + (mean(channel) - mean(group))²)
 """

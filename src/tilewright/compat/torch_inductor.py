@@ -1,47 +1,48 @@
 """Changes to Inductor where Tilewright compiles its kernels for CPUs.
 
-Candidates. torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a
-hundred candidates that take microseconds, and timing them took a third of the time to compile it. Nothing is tried
-beside a candidate whose first program does all of a kernel, unless `max_autotune` asks for it.
+Candidates. torch times each for 25 ms and then for 100 ms, which is meant for products. The Triton kernels of a model
+have a hundred candidates that take microseconds each, and timing them took a third of the compile time. If the first
+program of a candidate computes a whole kernel, no other candidate is timed, unless `max_autotune` asks for it.
 
-Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
-program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
+Fusion. torch 2.13 cannot time on a CPU whether two kernels are faster as one (`benchmark_fusion`): Python cannot parse
+the program that it writes for that, and the device is missing. Kernels are fused without timing, as those of the C++
+back end are.
 
-`max_autotune` offers templates of products in C++ beside ours. They need a C++ compiler, and torch cannot fuse a Triton
-kernel to one: where our kernels are asked for, they are no candidates.
+Templates. `max_autotune` also times C++ templates of products. They need a C++ compiler, and torch cannot fuse a Triton
+kernel with one: where our kernels are chosen, the templates are no candidates.
 
 Keys of the FX graph cache. torch puts Triton's version into the key where there is a GPU, and nothing of it where there
-is none. A folder of caches may be shared by environments that differ in the version of Tilewright, in whether the
-real Triton is installed (the kernels in the cache import one or the other), and in who computes products.
+is none. A cache folder may be shared by environments that differ in the version of Tilewright, in whether the real
+Triton is installed (the kernels in the cache import one or the other), and in the library that computes products.
 
-Variances. Inductor updates mean and variance with each number that it reads where a kernel loops over more than 1024,
-and divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the
-mean, needs no divisions: reading memory twice takes less time. A group norm of a small U-Net takes 0.64 of the time so.
+Variances. In kernels that loop over more than 1024 numbers Inductor updates mean and variance with each number, and
+divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the mean,
+needs no divisions, and reading memory twice takes less time: a group norm of a small U-Net takes 0.64 of the time.
 
-Stored values. Inductor stores what is read several times, or by several rows, if exponentials and logarithms are
-in it, and else lets each reader compute it. Sines, cosines and powers take as long: a small Llama computed the cosine
-of each position and frequency for each head of each layer. A table of embeddings reads an index once for each column,
-which torch does not count as rows.
+Stored values. Inductor stores a value that several kernels or rows read if its computation has exponentials or
+logarithms, and otherwise lets each reader recompute it. Sines, cosines and powers take as long: a small Llama computed
+the cosine of each position and frequency for each head of each layer. An embedding table reads an index once for each
+column, which torch does not count as rows.
 
-Masked values. Inductor reads memory under a mask, and what is masked off is the default of the load. Where the
-kernel has just stored what it is to read, torch 2.13 takes that value without the mask: there were numbers in place of
-padding.
+Masked values. Inductor reads memory under a mask, and the default of the load gives the masked-off values. If the
+kernel itself has just stored the loaded value, torch 2.13 uses that value without the mask: there were numbers in place
+of padding.
 
-Signs. Inductor asks for the sign bit of a float32, and else compares with 0: a -0.0 of float64 had none.
+Signs. Inductor reads the sign bit of a float32, and compares other types with 0: a -0.0 of float64 had no sign.
 
-Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
-16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
+Sums by index. Inductor knows some types for which kernels of GPUs have no atomic addition, and leaves them to torch.
+Integers of 8 and 16 bits are missing in that list: adding to an int16 by index ended in an error of the kernel.
 
 Sorts and running extremes. Inductor sorts rows of up to 512 numbers in kernels, since a GPU does so in registers. On a
-CPU torch's own sort takes 0.5 to 0.9 of the time of a network, for rows of any length and dtype. A running maximum
-along a row waits for the last comparison with each number: torch's own takes a quarter of the time there, but not along
+CPU torch's own sort takes 0.5 to 0.9 of the time of a sorting network, for rows of any length and dtype. A running
+maximum along a row has a chain of dependent comparisons: torch's own takes a quarter of the time there, but not along
 columns.
 
-Graphs run one kernel after the other, so no other launch uses the memory to which a kernel adds by index. Its atomics
-say so by their scope, and are plain additions where one thread runs the launch, as those in C++ are.
+Atomics. Graphs run one kernel after the other, so no other launch uses the memory to which a kernel adds by index. The
+scope of its atomics says so; they are plain additions where one thread runs the launch, as those in C++ are.
 
 Imports. torch copies the text of a kernel and of the functions that it calls. It writes imports for names whose modules
-start with `triton`, and ours are modules of Tilewright: `add_imports` lets it write those, too.
+start with `triton`, and ours are modules of Tilewright: `add_imports` makes it write those, too.
 
     from tilewright.language import load        # a kernel says `load(x + lanes)`
 """

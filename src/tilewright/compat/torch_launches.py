@@ -1,15 +1,15 @@
-"""How torch compiles and launches a kernel of a graph on a CPU: changes of its module `triton_heuristics`.
+"""Compiling and launching the kernels of torch's graphs on a CPU: changes of its module `triton_heuristics`.
 
-Kernels' texts make these changes (`TEXT`): torch's processes that compile know a kernel by its text only.
+The text of each kernel makes these changes (`TEXT`), because torch's compile workers get only the text.
 
-Launches do without Triton's `run`, whose arguments Python packs and unpacks.
+Launches bypass Triton's `run`, whose arguments Python packs and unpacks.
 
     def launcher(in_ptr0, out_ptr0, xnumel, stream):
-        if entering or leaving: …                                    # hooks are what `run` is for
+        if entering or leaving: …                                    # with hooks it calls `run`
         launches[-(xnumel // -1024), 1, 1](in_ptr0, out_ptr0, xnumel, 1024)
 
-Kernels that assert, as those do that load from indices, have one listener for all of their launches: a launch while
-another thread has it goes to `run`, which makes a listener of its own.
+Kernels with assertions, such as those that load from indices, have one listener for all their launches: a launch during
+which another thread has the listener goes to `run`, which makes one of its own.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""How Inductor lays out the loops of kernels for CPUs, and the images that convolutions take.
+"""The loops of Inductor's kernels for CPUs, and the memory format of images that convolutions take.
 
-Its kernels for a GPU run over one flat index, which they take apart with divisions and remainders. `TILED` asks for an
-axis per loop, as the C++ back end has them: neighbours in memory are then neighbours in a tile, and nothing is divided.
-Where the innermost axis is short, vectors over the flat index are longer.
+Its kernels for a GPU run over one flat index, which they split by divisions and remainders. `TILED` requests an axis
+per loop, as the C++ back end has: neighbours in memory are then neighbours in a tile, and nothing is divided. Where the
+innermost axis is short, vectors over the flat index are longer.
 
 Where a graph has convolutions, Inductor makes images and weights `channels_last` for oneDNN. Weights are parameters, so
-each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
+each call copies them again; networks with more weights than numbers in images are faster without the change.
 
-torch takes linear upsampling apart before it asks for its gradient, which then adds the neighbours of each pixel by
-index. The gradient that torch itself has goes from pixel to pixel once. It takes sizes as numbers, so graphs for any
-size have the other one.
+torch decomposes linear upsampling before it derives the gradient, which then adds the neighbours of each pixel by
+index. The gradient operator of torch itself visits each pixel once. It takes sizes as numbers, so graphs for dynamic
+sizes keep the decomposition.
 
-Where a result is a view, torch orders its strides, and compares symbols as if they were numbers: an image without a
-batch, convolved in a graph for any size, ended in an error. The C++ back end replaces convolutions before.
+If a result is a view, torch orders its strides, and compares symbols as if they were numbers: an image without a batch,
+convolved in a graph for dynamic sizes, ended in an error. The C++ back end replaces convolutions before that point.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Products of float32 matrices that kernels of ours compute, in torch's graphs on some CPUs.
+"""Products of float32 matrices in torch's graphs, computed by our kernels on some CPUs.
 
-torch calls MKL for them, which runs code for AVX2 on AMD's processors. Those from Zen 5 on multiply vectors of 512 bits
-at once: there the products of a model take 0.45 to 0.65 of MKL's time as kernels, those of two to seven rows 0.3 to
-0.95, and what follows a product is computed before it leaves the caches. On other CPUs MKL is as fast, and products
-stay its calls, as they do where sizes but that of rows are known only at run time, where a product has one row or few
-columns, where `beta=0` hides what a sum has of NaN, and with other dtypes.
+torch calls MKL for them, which runs AVX2 code on AMD's processors. Those from Zen 5 on execute vectors of 512 bits at
+once: there the products of a model take 0.45 to 0.65 of MKL's time as kernels, those of two to seven rows 0.3 to 0.95,
+and the ops after a product are computed before it leaves the caches. On other CPUs MKL is as fast. Products remain
+calls of MKL there, and in these cases: sizes other than the number of rows are known only at run time; there is one
+row, or few columns; `beta=0` hides NaNs of the addend; the dtype is another one.
 
 Inductor has templates of such kernels, and chooses one by timing twenty of them (`max_autotune`). Here the block
-follows from the sizes of the product, and nothing is timed. Where the user asks for the choice, it is torch's.
+follows from the sizes of the product, and nothing is timed. If the user asks for `max_autotune`, torch chooses.
 
-What comes in front of a product stays a kernel of its own: a product would compute it once for each of its columns of
-blocks.
+Ops before a product remain a kernel of their own: a product would compute them once for each of its columns of blocks.
 """
 
 from __future__ import annotations

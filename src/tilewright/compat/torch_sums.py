@@ -1,11 +1,11 @@
-"""Sums with products in torch's graphs: passes in front of those that Inductor has behind gradients.
+"""Sums of products in torch's graphs: passes before those that Inductor runs after gradients.
 
-The gradient of a weight that a graph uses again and again, as a recurrent layer does, is a sum of products with few
-terms each. Each would read and write the whole sum. They become one product, on all CPUs:
+The gradient of a weight that a graph uses repeatedly, as a recurrent layer does, is a sum of products with few terms
+each. Each product would read and write the whole sum. They become one product, on all CPUs:
 
     a·b + c·d = (a c)·(b over d)
 
-torch makes `addmm` of a sum with a product, and forgets the factor of `torch.add(x, y, alpha=2)`: C++ gives the same
+torch turns a sum with a product into `addmm`, and drops the factor of `torch.add(x, y, alpha=2)`: C++ gives the same
 wrong numbers. Such factors are multiplied out first.
 """
 

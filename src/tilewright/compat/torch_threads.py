@@ -1,11 +1,11 @@
-"""The threads that run kernels of torch's graphs are torch's own, those of the OpenMP library that it has loaded.
+"""Kernels of torch's graphs run on torch's own threads, those of the OpenMP library that it has loaded.
 
-A thread of OpenMP that has ended its part of a product goes on looking for work for a while. It takes turns on its core
-with any other thread that is woken meanwhile, and finds work of ours sooner than that one. OpenMP is asked in each
-launch how many threads there are, so `torch.set_num_threads` acts at once.
+An OpenMP thread that has finished its part of a product spins for a while, waiting for work. It competes for its core
+with any other thread that is woken meanwhile, and takes up work of ours sooner than that one. Each launch asks OpenMP
+for the number of threads, so `torch.set_num_threads` takes effect at once.
 
-Where there is no `GOMP_parallel`, which GNU's library has and LLVM's on Linux, launches have threads of the pool, as
-many as torch has when a graph is compiled. So they have where `TILEWRIGHT_NUM_THREADS` gives a number.
+If there is no `GOMP_parallel`, which GNU's library has and LLVM's has on Linux, launches use threads of the pool, as
+many as torch has when a graph is compiled. They also do if `TILEWRIGHT_NUM_THREADS` gives a number.
 """
 
 from __future__ import annotations

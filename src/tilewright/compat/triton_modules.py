@@ -1,8 +1,8 @@
-"""The modules of the package `triton`: which objects of Tilewright they show, and under which names.
+"""The modules of the package `triton`: the objects of Tilewright that each one shows, and their names there.
 
-A row is a module; in it stand modules of Tilewright with the names that are taken from them, and packages of `triton`
-with their modules that are shown. `a=b` shows `b` as `a`; `*` stands for all public names. Names with `_` in front are
-no part of `__all__`, nor are the modules under `""`, which are imported along.
+A row is a module. It lists modules of Tilewright with the names that are taken from them, and packages of `triton` with
+their modules that are shown. `a=b` shows `b` as `a`; `*` stands for all public names. Names that start with `_` are not
+part of `__all__`, nor are the modules under `""`, which are imported as well.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The result of compiling a kernel: the stages as text, the code, and the facts that a launch needs.
 
-    artifact.asm["ttir"]          # text; `asm` is disassembled when somebody asks for it
+    artifact.asm["ttir"]          # text; `asm` is disassembled on first access
     artifact.metadata.scratch_bytes
 
-An artifact comes from the compiler or from the disk cache; nobody can tell which.
+An artifact comes from the compiler or from the disk cache; the two are indistinguishable.
 """
 
 from __future__ import annotations

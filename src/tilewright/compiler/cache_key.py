@@ -1,6 +1,6 @@
 """The name of a compiled kernel in the disk cache: one frozen record with all inputs, and its digest.
 
-Nothing that cannot change the code enters: launch-only options and settings do not.
+Only inputs that can change the code are part of it: launch-only options and settings are not.
 """
 
 from __future__ import annotations

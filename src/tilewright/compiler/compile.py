@@ -2,10 +2,10 @@
 
 read       the function's syntax becomes HIR: calls and control flow, no types
 evaluate   HIR and the signature become a module of TTIR, by running the language on the arguments' types
-ttir       TTIR → TTIR: the passes that every back end wants
+ttir       TTIR → TTIR: the passes that every back end needs
 …          the stages of the back end: ttcir, llir, obj for a CPU
 
-The pipeline can begin with the text of a stage, and text can take the place of what a stage made.
+Compilation can begin with the text of a stage, and a stage's result can be replaced by text.
 """
 
 from __future__ import annotations

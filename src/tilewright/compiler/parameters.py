@@ -1,7 +1,7 @@
 """Type strings of signatures → types of the language.
 
 language_type("*kfp32")                     pointer_type(float32, const=True)
-language_type("tensordesc<fp16[64, 64]>")   a descriptor of blocks that a GPU's engine moves
+language_type("tensordesc<fp16[64, 64]>")   a descriptor of blocks for a GPU's copy engine
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     n = 1                               ArgumentSpec("n", "constexpr", constant=1)
     shape = (4096, 1)                   ArgumentSpec("shape", "tuple", elements=(… "i32" …, … "constexpr" …))
 
-The runtime, which looks at arguments, and the compiler, which makes language types of them, share this vocabulary.
+The runtime, which specialises arguments, and the compiler, which makes language types of them, share these classes.
 """
 
 from __future__ import annotations

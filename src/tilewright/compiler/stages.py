@@ -1,4 +1,4 @@
-"""The table of stages of one compilation, how their products become text and come from it, and what texts say.
+"""The table of stages of one compilation, conversions of their results to text and back, and facts from texts.
 
 source      (the kernel's Python text)
 ttir        module     every back end

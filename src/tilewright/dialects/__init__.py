@@ -1,4 +1,4 @@
-"""All op kinds. Importing this package declares them; nothing else does.
+"""All op kinds. Importing this package declares them; no other import does.
 
 Each module declares the ops of one dialect, or of one topic of a larger one (`tt`, for GPUs `ttg` and `ttng`):
 name, facts, rules, text.

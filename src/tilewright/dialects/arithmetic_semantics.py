@@ -3,10 +3,10 @@
     ARITHMETIC_SEMANTICS["arith.divsi"](op, np.int32(-7), np.int32(2)) == -3
 
 Each of the functions takes the op (for its attributes and result type) and one array per operand. Integers are signless
-and stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
-one: x/0 and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's
-range gives the nearest integer (NaN: 0). Folding asks `is_defined` first and leaves those cases alone.
-8-bit floats saturate: what is too large for them, infinity too, becomes the largest number; NaN stays NaN.
+and stored signed: unsigned ops use an unsigned view of them. Results that LLVM leaves undefined are defined here: x/0
+and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's range gives
+the nearest integer (NaN: 0). Folding checks `is_defined` first and leaves those cases alone. 8-bit floats saturate:
+values that are too large, infinity included, become the largest number; NaN stays NaN.
 """
 
 from __future__ import annotations

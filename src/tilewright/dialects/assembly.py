@@ -1,16 +1,16 @@
-"""Text formats written down as a sample of the text.
+"""Text formats of ops, declared by a sample of the text.
 
     declare("ttg.local_load", **assembly(" %src?( token %token){} : !src -> !result", "src token?", "result"))
 
     %src      an operand; `%deps*` several with commas       !src      its type; `!deps*` the types of several
-    {}        the attributes that stand nowhere else         ~src      its type from the first `<` on
+    {}        all attributes not printed elsewhere            ~src      its type from the first `<` on
     #count    an integer attribute without its type          @kind     an attribute that is a keyword
     #at*      an array of integers without its brackets      ^text     a string attribute
     =>        `(T, U) -> V`, the types of everything
     ?( … )    left out where what it starts with is absent   the rest  as it stands
 
-Operands and results are named in order; a name with `?` may be absent, one with `*` stands for any number.
-Types that the text does not tell come from `types`: a type, or a function from what is known (`Reading`).
+Operands and results are named in order; a name with `?` may be absent, one with `*` stands for any number. Types that
+are not in the text come from `types`: a type, or a function of the types known so far (`Reading`).
 """
 
 from __future__ import annotations

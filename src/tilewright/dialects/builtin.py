@@ -1,4 +1,4 @@
-"""The module, single ops borrowed from the dialects ub, llvm and gpu, and those that Triton's texts merely mention."""
+"""The module, single ops of the dialects ub, llvm and gpu, and ops that are only read and printed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Policies for NVIDIA's caches, in full: `#ttng.cache_policy<l1 = evict_last, l2_prefetch_size = 128 : i32>`.
 
-Accesses with no more than a modifier or one word for both caches have these as `cache` and `evict` instead.
+Accesses with only a modifier, or with one policy for both caches, have these as `cache` and `evict` instead.
 """
 
 from __future__ import annotations

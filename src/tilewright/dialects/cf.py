@@ -1,6 +1,6 @@
 """Jumps between blocks: `cf.br`, `cf.cond_br`.
 
-The operands of `cf.cond_br` are the condition, then what the first target's arguments get, then the second's.
+The operands of `cf.cond_br` are the condition, then the arguments of the first target, then those of the second.
 """
 
 from __future__ import annotations

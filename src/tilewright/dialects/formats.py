@@ -2,7 +2,7 @@
 
     declare("tt.splat", **ARROW)          tt.splat %x {…} : i32 -> tensor<4xi32>
 
-A format reads what follows the op's name and writes it again; the comment above each shows its shape.
+A format parses and prints the text after the op's name; the comment above each shows its shape.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The op that only Gluon's programs have before their layouts are known."""
+"""The op that only Gluon's programs have, before layouts are resolved."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Rules about layouts: that of a result follows from that of the operand, and every layout fits the warps around it.
+"""Verification of layouts: results follow from operands, and every layout fits the number of warps.
 
 #blocked : warpsPerCTA = [4]   in a module with "ttg.num-warps" = 8 : i32      refused
-tt.trans %x : tensor<8x4xf32, #blocked> -> tensor<4x8xf32, #blocked>           refused: order must be turned round
+tt.trans %x : tensor<8x4xf32, #blocked> -> tensor<4x8xf32, #blocked>           refused: order must be reversed
 
-What is found out about a type is kept, so that checking an op again costs a look into a table.
+The results of checks are kept per type, so that verifying an op again is a table lookup.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups of warps that do different things, before it is known what each is given: `nvws.warp_group`.
+"""Warp groups that run different code, before their captured values are made explicit: `nvws.warp_group`.
 
     %r = nvws.warp_group
     partition0 num_warps(4) {
@@ -9,8 +9,8 @@
       nvws.warp_group.return
     }
 
-The groups see all values around the op (`%a`); the first one gives the results. `lower_warp_groups` makes
-`ttg.warp_specialize` of it, whose partitions get what they use as arguments.
+The groups can use all values around the op (`%a`); the first one yields the results. `lower_warp_groups` turns it into
+`ttg.warp_specialize`, whose partitions get captured values as arguments.
 """
 
 from __future__ import annotations

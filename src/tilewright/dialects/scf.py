@@ -1,6 +1,6 @@
 """Structured control flow: `scf.for`, `scf.if`, `scf.while`, `scf.yield`, `scf.condition`.
 
-`scf.parallel` and `scf.reduce` are loops whose turns may run in any order.
+`scf.parallel` and `scf.reduce` are loops whose iterations may run in any order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traits that ops of several dialects share: base classes of their classes, to be asked for by `isinstance`."""
+"""Traits that ops of several dialects share: base classes of their classes, tested by `isinstance`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's place in the grid, ranges, prints and assertions: `tt.get_program_id`, `tt.make_range`, …"""
+"""Program ids, ranges, prints and assertions: `tt.get_program_id`, `tt.make_range`, …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layout attributes in text: the aliases they get, and their one spelling.
+"""Layout attributes in text: their aliases and their canonical spelling.
 
 `#ttg.blocked<{sizePerThread=[4], …}>` is read in any spelling and kept as Triton prints it.
 """

@@ -8,8 +8,8 @@
       ttg.warp_return
     } : (i32) -> i32
 
-The second region of `ttg.warp_specialize` holds one op, `ttg.warp_specialize.partitions`; what the partitions see
-(`%a`) are its operands, and they are its regions.
+The second region of `ttg.warp_specialize` holds one op, `ttg.warp_specialize.partitions`; its operands are the values
+that partitions capture (`%a`), and its regions are the partitions.
 """
 
 from __future__ import annotations

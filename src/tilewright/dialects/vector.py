@@ -1,25 +1,25 @@
-"""The `vector` dialect: what vector loops read, write and spread over lanes, under MLIR's names.
+"""The `vector` dialect: vector loads, stores, shuffles and reductions of CPU loops, under MLIR's names.
 
-    %v = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>         16 neighbours, from byte %o behind %p on
+    %v = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>         16 neighbours, from address %p + %o bytes
     %w = vector.load %p[%o, %s] : !tt.ptr<i8> -> vector<16xf32>     elements whose addresses are %s bytes apart
-    %n = vector.load %p[%o] {volatile} : …                          the same, which nobody reads again
+    %n = vector.load %p[%o] {volatile} : …                          the same, as a volatile access
     %m = vector.maskedload %p[%o], %on, %else : …                   lanes that are not on read nothing
-    %g = vector.gather %p[%i] : !tt.ptr<f32>, vector<16xi64> -> …   elements %i behind %p
-    vector.store %v, %p[%o] {nontemporal} : …                       the same to write, here past the caches
-    %b = vector.broadcast %x : f32 to vector<16xf32>                a number in every lane
+    %g = vector.gather %p[%i] : !tt.ptr<f32>, vector<16xi64> -> …   the elements %p[%i]
+    vector.store %v, %p[%o] {nontemporal} : …                       the store; here it bypasses the caches
+    %b = vector.broadcast %x : f32 to vector<16xf32>                a scalar in every lane
     %s = vector.shuffle %a, %b [0, 16, 1, 17] : …                   lanes of two vectors, by number
-    %any = vector.reduction <or>, %m : vector<16xi1> into i1        whether a lane is set
+    %any = vector.reduction <or>, %m : vector<16xi1> into i1        whether any lane is set
     %c = vector.dot_accumulate %a, %b, %acc : …                     products of neighbouring lanes, added to %acc
     %c = vector.matrix_accumulate %a, %b, %acc : …                  products of 2 rows by 2 columns, added to %acc
     %t = vector.table {value = dense<…>} : !tt.ptr<f32>             constants in memory
-    %w = vector.alloca 256 : !tt.ptr<i8>                            memory of the function's own, on the stack
+    %w = vector.alloca 256 : !tt.ptr<i8>                            memory on the function's stack
 
-Arithmetic on vectors is that of the dialects `arith`, `math` and `tt`. Where a vector could stand, a number may, too:
-it is a vector of one lane. Vectors of pointers are read and written by `tt.load` and `tt.store`.
+Arithmetic on vectors is that of the dialects `arith`, `math` and `tt`. Scalars are accepted in place of vectors: they
+are vectors of one lane. Vectors of pointers are accessed by `tt.load` and `tt.store`.
 
-On `scf.for` the attribute `vector.nonempty` says that there is a first turn, on `scf.if` `vector.unlikely` that the
-condition hardly ever holds, on `scf.parallel` `vector.unroll` how many turns had better be one. `alignment` is that of
-the address, in bytes; without it nothing is known.
+On `scf.for` the attribute `vector.nonempty` says that the loop has at least one iteration, on `scf.if`
+`vector.unlikely` says that the condition rarely holds, on `scf.parallel` `vector.unroll` is the preferred unroll
+factor. `alignment` is that of the address, in bytes; without it nothing is known.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The choice, by name, of the front end that makes TTIR of a kernel.
 
     ast         reads its source text, as Triton does
-    bytecode    reads what CPython made of it: no source needed
-    auto        the source where there is one, else the bytecode
-    trace       runs it once, on tiles that record what is done with them
+    bytecode    reads CPython's bytecode: no source needed
+    auto        the source if there is one, else the bytecode
+    trace       runs it once, on tiles that record operations
 
-What a kernel calls is read by the kernel's front end.
+Functions that a kernel calls are read by the kernel's front end.
 
-A device without a kind of 8-bit floats could compute with it by way of others, and does so when the option
-`supported_fp8_dtypes` names it. Without being asked it does not: Triton refuses such kernels, and they are not fast.
+A device without one of the 8-bit float formats could emulate it by conversions, and does so if the option
+`supported_fp8_dtypes` lists it. By default it does not: Triton refuses such kernels, and they are not fast.
 """
 
 from __future__ import annotations

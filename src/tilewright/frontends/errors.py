@@ -1,4 +1,4 @@
-"""Errors of reading and evaluating a Python function; the titles say what they are."""
+"""Errors of reading and evaluating a Python function; their titles name the kind."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Tracing: the kernel runs once, as the Python function that it is, on tiles that record what is done with them.
+"""Tracing: the kernel runs once as a Python function, on tiles that record operations.
 
     def kernel(x, n, N: tl.constexpr):          %n is a tile, N is 3
         for i in range(N):                      Python's own loop: three times
             tl.store(x + i, n * i)              recorded three times
 
-Whatever Python does on the way works: closures, classes, generators, data structures. What it cannot see is control
-flow that depends on values at run time: `tl.cond`, `tl.fori_loop` and `tl.while_loop` are for that.
+All of Python works on the way: closures, classes, generators, data structures. Tracing does not see control flow that
+depends on run-time values; `tl.cond`, `tl.fori_loop` and `tl.while_loop` express it.
 
-A trace happens once, so it must not change what it reads from outside:
+A trace happens once, so it must not change objects outside of the kernel:
 
     SEEN = []
 
     def kernel(x, n):
-        SEEN.append(n)          refused when the trace has ended: SEEN is not what it was before
+        SEEN.append(n)          refused at the end of the trace: SEEN has changed
 
 Lists, dicts and sets must hold what they held; other objects must not hold values of the trace.
 """

@@ -1,4 +1,4 @@
-"""HIR: what a Python function says, without types. Readers write it, `evaluate` turns it into TTIR.
+"""HIR: the untyped form of a Python function. Readers write it, `evaluate` turns it into TTIR.
 
 Expressions are flattened into steps over numbered registers; every operation is a call of a Python callable;
 variables stay names. A block knows which names it stores, so the values that a loop carries are known before
@@ -13,8 +13,8 @@ any type is.
 
 A register is written by one step; `Function.initial` holds the registers at the start (constants filled in).
 
-`break`, `continue` and `return` inside a loop are no jumps. They give variables of their own a value, and what the
-program has behind them moves into the sides of branches that do not leave:
+`break`, `continue` and `return` inside a loop are no jumps. They set variables made for this purpose, and the code
+after them moves into the sides of branches that do not leave:
 
     for i in range(n):                bind left 1 = False
         if i == x:                    for i in r3:                # left early if `left 1` is true

@@ -1,4 +1,4 @@
-"""HIR as text, a step per line, for people.
+"""HIR as text for reading, a step per line.
 
 kernel(x, n)
   r0 = load x

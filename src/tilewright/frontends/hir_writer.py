@@ -1,4 +1,4 @@
-"""The base of every reader, for writing HIR: fresh registers, shared constants, the block being filled."""
+"""The base class of readers, for writing HIR: new registers, shared constants, the current block."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Python functions: their source text with true positions, and the names around them.
+"""Python functions: their source text with its positions, and the names around them.
 
 >>> source, tree = parse(kernel)
 >>> source.first_line, source.text
 (12, '@tw.jit\ndef kernel(x):\n    ...\n')
 
-A reader reads a function once: what was read lies with the function, and goes with it. A table outside would keep
-functions for ever, even one with weak keys: HIR knows the function that it was read from.
+A reader reads a function once: the result is stored on the function, and freed with it. A table outside, even one with
+weak keys, would keep functions alive for ever, because HIR refers to the function from which it was read.
 
 >>> read_once = memoise(read_function, "ast")
 >>> read_once(kernel) is read_once(kernel)

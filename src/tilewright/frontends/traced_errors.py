@@ -1,4 +1,4 @@
-"""Mistakes in traced kernels: from Python's exceptions to errors with their places in the user's program.
+"""Errors in traced kernels: Python's exceptions converted to errors with source locations.
 
 UnboundLocalError, raised in line 12 of a helper that line 20 calls
 →  name `y` is not defined, at 12, called from 20

@@ -1,4 +1,4 @@
-"""The few lines of PTX that passes and the language write, by their meaning.
+"""The meaning of the inline PTX that passes and the language emit.
 
 cvt.rna.tf32.f32 $0, $1;      f32 with the ten bits of tf32's fraction, ties away from zero
 mov.u64 $0, %globaltimer;     nanoseconds

@@ -1,4 +1,4 @@
-"""Work that goes on while a program goes ahead: copies into shared memory, and readers of it.
+"""Asynchronous work of a program: copies into shared memory, and readers of it.
 
 copies.start(write); copies.commit(); copies.wait(0)          `write` is called by `wait`
 readers.start(a); a[0] = 1; readers.wait(0)                   RaceError: `a` was still being read

@@ -1,8 +1,8 @@
 """The `cpu` dialect: loop nests executed op by op on whole tiles, buffers as arrays.
 
-Buffers that `allocate_buffers` has placed share the program's arena, so that two that are wrongly placed over each
-other show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written
-shows. A buffer of one row, which the rows of a nest write one after the other, is kept for all rows.
+Buffers that `allocate_buffers` has placed share the program's arena, so that a wrong overlap changes results. Memory
+starts with a bit pattern that no kernel expects, so that reads of buffers before they are written show as well. A
+buffer of one row, which the rows of a nest write one after the other, is kept for all rows.
 """
 
 from __future__ import annotations

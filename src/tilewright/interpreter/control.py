@@ -1,4 +1,4 @@
-"""Control flow, calls, the place in the grid."""
+"""Control flow, calls, program ids."""
 
 from __future__ import annotations
 

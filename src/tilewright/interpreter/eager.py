@@ -1,8 +1,8 @@
-"""Runs kernels as the Python functions that they are: `print`, `pdb` and ordinary control flow work inside.
+"""Runs kernels as Python functions: `print`, `pdb` and ordinary control flow work inside.
 
     run_eagerly(kernel, (4, 1, 1), {"x": Argument(pointer_type(float32), address), "n": Argument(int32, 100)}, buffers)
 
-Programs run one after the other. In the functions of the kernel `range` makes run-time counters, and `min`, `max` and
+Programs run one after the other. In kernels and their functions `range` makes run-time counters, and `min`, `max` and
 `abs` take tiles, as in compiled kernels.
 """
 

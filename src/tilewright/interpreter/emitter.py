@@ -1,7 +1,7 @@
-"""The emitter that computes: every op is executed as soon as it is emitted.
+"""The eager emitter: every op is executed as soon as it is emitted.
 
     with emitting_into(EagerEmitter(machine)):
-        x + y          # a tensor that already has its numbers
+        x + y          # a tensor whose values are already computed
 
 Only the regions of reductions and scans are recorded, because they are executed later, on other values.
 """

@@ -1,7 +1,7 @@
-"""Reductions, scans and maps: their region applied to whole slices at once.
+"""Reductions, scans and maps: their region is applied to whole slices at once.
 
-A reduction folds neighbours, so n elements take log2(n) rounds and keep their order; a scan doubles the distance each
-round. Combine functions are associative, but floating point addition is not quite: the last bits may differ from
+A reduction combines neighbours, so n elements take log2(n) rounds and keep their order; a scan doubles the distance
+each round. Combine functions are associative, but floating point addition is not quite: the last bits may differ from
 another order.
 """
 

@@ -3,8 +3,8 @@
     machine = Interpreter(memory, program=(0, 0, 0), grid=(4, 1, 1), functions={})
     machine.execute(op, [a, b], frame) -> [a + b]
 
-What an op without memory or control flow does is the `semantics` in its definition; everything else has an entry in
-EXECUTORS, which the modules `control`, `accesses`, `products`, `folding`, `buffers` and `shared_memory` fill.
+An op without memory accesses or control flow is executed by the `semantics` in its definition; all others have an entry
+in EXECUTORS, which the modules `control`, `accesses`, `products`, `folding`, `buffers` and `shared_memory` fill.
 """
 
 from __future__ import annotations

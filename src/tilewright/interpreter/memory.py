@@ -1,10 +1,10 @@
-"""Memory as the interpreters see it: the buffers passed to a kernel, read and written by address.
+"""The memory of the interpreters: the buffers passed to a kernel, accessed by address.
 
     memory = Memory([buffer_of("x", x), buffer_of("out", out)])
     memory.read(addresses, np.dtype("f4"), mask, op)
 
-Pointers are plain integers. Every address of an unmasked lane must lie in one of the buffers; lanes that are masked
-off touch nothing.
+Pointers are plain integers. Every address of an unmasked lane must be in one of the buffers; masked-off lanes access
+nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scaled matrix products: every group of elements along what is summed over has a common factor.
+"""Scaled matrix products: every group of elements along K has a common factor.
 
     tt.dot_scaled %a scale %s, %b, %c lhs = e2m1 rhs = bf16      c + (a * s) @ b, in double precision
 

@@ -1,12 +1,12 @@
-"""TTGIR: layouts are only a matter of who holds a value, shared memory is an array, copies arrive late.
+"""TTGIR: layouts do not affect values, shared memory is an array, and asynchronous copies arrive late.
 
-    %b = ttg.local_alloc : () -> !ttg.memdesc<2x64xf16, …>          an array that nobody has written yet
+    %b = ttg.local_alloc : () -> !ttg.memdesc<2x64xf16, …>          an uninitialised array
     %v = ttg.memdesc_index %b[%i]                                   a view of it
     %t = ttg.async_copy_global_to_local %p, %v                      nothing happens yet
     ttg.async_wait %g {num = 0 : i32}                               now %v has its data
 
-A copy writes its buffer when the program waits for it, and not before: a pass that reads too early shows. What a matrix
-product that runs on reads must not have changed when the program waits for the product.
+A copy writes its buffer when the program waits for it, and not before, so that a read that a pass has moved too early
+shows. The operands of an asynchronous matrix product must be unchanged when the program waits for the product.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory as vector loops read and write it: a pointer, an offset in bytes, and perhaps a distance between elements."""
+"""The memory accesses of vector loops: a pointer, an offset in bytes, and possibly a stride between elements."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Attribute aliases in text, chosen, numbered and placed as MLIR does.
+"""Attribute aliases in text, chosen, numbered and ordered as in MLIR.
 
 #blocked = #ttg.blocked<{sizePerThread = [4], …}>
 #blocked1 = #ttg.blocked<{sizePerThread = [1], …}>
 … tensor<128xf32, #blocked> …
 
-While a module is printed, `AttributeAliases.mark` leaves a mark for every attribute that gets an alias; afterwards,
-when it is known in which order they stand, the marks turn into names.
+While a module is printed, `AttributeAliases.mark` leaves a mark for every attribute that gets an alias; at the end,
+when their order is known, the marks become names.
 """
 
 from __future__ import annotations

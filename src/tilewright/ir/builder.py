@@ -1,4 +1,4 @@
-"""The emitter that records: ops go to the end of a block, equal constants share one op in the entry block.
+"""The recording emitter: ops go to the end of a block, equal constants share one op in the entry block.
 
 builder = Builder(function.regions[0].block)
 (total,) = builder.emit("arith.addi", [a, b], [i32])

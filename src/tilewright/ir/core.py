@@ -1,4 +1,4 @@
-"""SSA: values, ops, blocks and regions. Knows no dialect.
+"""SSA: values, ops, blocks and regions, independent of dialects.
 
     module ─ region ─ block ─ op ─ region ─ block ─ op …
     op.operands: list[Value]   op.results: list[Value]   value.uses: {op: how many operands}

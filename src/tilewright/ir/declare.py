@@ -1,7 +1,7 @@
 """The definition of an op kind: its name, effects, rules, text format and reference semantics.
 
-Dialects call `declare` once per kind; algorithms keep their own tables keyed by the op's name and never add
-to a definition.
+Dialects call `declare` once per kind. Algorithms keep tables of their own, keyed by the op's name, and never add to a
+definition.
 """
 
 from __future__ import annotations

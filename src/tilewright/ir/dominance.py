@@ -1,4 +1,4 @@
-"""Dominance and order: which blocks always run before which others, which values are known where, which op is first."""
+"""Dominance of blocks and values, and the order of ops within a block."""
 
 from __future__ import annotations
 

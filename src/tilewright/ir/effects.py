@@ -1,4 +1,4 @@
-"""Queries about the effects of ops: what may be removed, merged or moved."""
+"""Queries about the side effects of ops: whether they may be removed, merged or moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of IR: text that cannot be read, and ops that break a rule."""
+"""Errors of IR: text that cannot be parsed, and ops that violate a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for what an op has: operands, attributes, regions.
+"""Named accessors for the operands, attributes and regions of ops.
 
     @declares("tt.load", …)
     class Load(Op):
@@ -6,10 +6,10 @@
         mask = OptionalOperand(1)
 
     load.pointer                    load.operands[0]
-    load.mask                       load.operands[1], or None where there is none
+    load.mask                       load.operands[1], or None if it is absent
     isinstance(op, Load)            op.name == "tt.load"
 
-Ops of a declared kind are objects of its class, so nothing is wrapped or copied; an attribute is read each time.
+Ops of a declared kind are instances of its class, so nothing is wrapped or copied; an attribute is read each time.
 """
 
 from __future__ import annotations

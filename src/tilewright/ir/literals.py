@@ -3,7 +3,7 @@
 canonical(255, i8) == -1      canonical(0.1, f32) == 0.10000000149011612
 number_text(16777216.0, f32) == "0x4B800000"      read_number("0x7F800000", f32) == inf
 
-In a string printable ASCII stands as it is; `\\\\` and two hexadecimal digits stand for every other byte.
+In a string printable ASCII is unchanged; `\\` and two hexadecimal digits stand for every other byte.
 """
 
 from __future__ import annotations

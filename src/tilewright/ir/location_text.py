@@ -1,7 +1,7 @@
-"""Locations in text: `#loc` aliases numbered and placed as MLIR does.
+"""Locations in text: `#loc` aliases, numbered and placed as in MLIR.
 
-Every location gets an alias, the ones with deeper nesting later. Aliases needed by block arguments stand before
-the module, the others after it.
+Every location gets an alias, more deeply nested ones later. Aliases used by block arguments come before the module, the
+others after it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The names values and blocks get in text, chosen as MLIR chooses them.
+"""The names of values and blocks in text, chosen as in MLIR.
 
-A region's own values are named before those of the regions inside it; `%x` that is taken becomes `%x_0`, with one
-counter for the whole function. Nameless values get numbers, nameless block arguments `%arg0`, constants `%c1_i32`.
+A region's own values are named before those of the regions inside it; if `%x` is taken, the name is `%x_0`, with one
+counter for the whole function. Unnamed values get numbers, unnamed block arguments `%arg0`, constants `%c1_i32`.
 """
 
 from __future__ import annotations

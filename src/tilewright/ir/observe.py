@@ -1,10 +1,10 @@
-"""Watching the rewriter: which rule applied to which op, and what stands there now.
+"""Observation of the rewriter: which rule applied to which op, and the ops that replaced it.
 
     with observing(lambda firing: print(firing)):            address_plus_zero: addptr(p, 0) → p
         canonicalize(module)                                   - %p_1 = tt.addptr %p, %c0_i32 : !tt.ptr<f32>, i32
                                                                + %p_1 is %p
 
-Nothing of this costs anything while nobody watches.
+Without an observer this costs nothing.
 """
 
 from __future__ import annotations

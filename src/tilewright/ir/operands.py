@@ -1,10 +1,10 @@
 """Operands by name, for op kinds that name them.
 
     declare("ttg.local_load", operand_names=("src", "token?"), …)
-    operand(op, "token")           the value, or None where the op has none
+    operand(op, "token")           the value, or None if it is absent
 
-A name with `?` may be absent, one with `*` stands for any number. Where several may, the op says how many there are of
-each in the attribute `operandSegmentSizes`, as in MLIR.
+A name with `?` may be absent, one with `*` stands for any number. If several of these are declared, the attribute
+`operandSegmentSizes` of the op has the number of each, as in MLIR.
 """
 
 from __future__ import annotations

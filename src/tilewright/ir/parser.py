@@ -2,8 +2,8 @@
 
     module = parse_module(text, "kernel.ttir")
 
-A dialect's `parse(parser, definition)` reads what follows the op's name and returns the op; ops in quotes are in
-MLIR's generic form. Mistakes raise ParseError with line, column and what was expected.
+A dialect's `parse(parser, definition)` reads the text after the op's name and returns the op; ops in quotes are in
+MLIR's generic form. Syntax errors raise ParseError with line, column and what was expected.
 """
 
 from __future__ import annotations

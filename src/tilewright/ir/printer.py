@@ -4,8 +4,8 @@
                                           %y = arith.addi %x, %x : i32
     print_op(module, locations=True)      … loc(#loc3)   and the #loc aliases around the module
 
-A dialect's `print(printer, op)` writes what follows the op's name; ops without one, and ops that lack operands, get
-MLIR's generic form.
+A dialect's `print(printer, op)` writes the text after the op's name; ops without such a function, and ops with missing
+operands, are printed in MLIR's generic form.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     apply_rules(function, {"arith.addi": (add_of_add, …)}, folds={"arith.addi": (plus_zero, …)})
 
-A fold computes what an op's results are (an existing value or a number) and changes nothing. A rule may change
-anything, through the rewriter, and says whether it did. Dead code is removed on the way, and equal constants
-are merged in the entry block.
+A fold computes an op's results (an existing value or a constant) and changes nothing. A rule may change anything,
+through the rewriter, and returns whether it did. Dead code is removed on the way, and equal constants are merged in the
+entry block.
 """
 
 from __future__ import annotations

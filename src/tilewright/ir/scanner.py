@@ -1,6 +1,6 @@
-"""Reading text token by token, and saying where and why it cannot be read.
+"""Reading text token by token, with positions of errors.
 
-Every method that reads something leaves `position` behind the white space and comments that follow it.
+Every method that reads something leaves `position` after the white space and comments that follow it.
 """
 
 from __future__ import annotations

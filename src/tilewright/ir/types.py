@@ -1,13 +1,13 @@
 """IR types, interned: two equal types are the same object, so passes compare them with `is`.
 
-The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`, `(i32) -> f32`. Some texts
-Triton's versions spell differently. All are read; one is printed.
+The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`, `(i32) -> f32`. Versions of Triton
+differ in some spellings. All are read; one is printed.
 
 3.5    !tt.tensordesc<tensor<8x16xf32>>    tt.load %p cacheModifier = ca : !tt.ptr<f32>
 3.7    !tt.tensordesc<8x16xf32>            as 3.5
 3.9    as 3.7                              tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = ca, …>} : …
 
-Layouts for several blocks say `CTAsPerCGA`, `CTASplitNum` and `CTAOrder` in 3.5, `CGALayout` since.
+Layouts for several CTAs have `CTAsPerCGA`, `CTASplitNum` and `CTAOrder` in 3.5, and `CGALayout` since then.
 """
 
 from __future__ import annotations

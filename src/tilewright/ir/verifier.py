@@ -1,7 +1,7 @@
 """The verifier: rules of SSA form and of every op kind, about three microseconds per op.
 
-Checked for every op: the numbers of operands, results and regions; required attributes; that operands dominate
-their uses and know them; that blocks end with their only terminator; then the rule of its kind.
+Checked for every op: the numbers of operands, results and regions; required attributes; that operands dominate their
+uses and list them among their uses; that each block ends with its only terminator; then the rule of its kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classes of values that kernels make, pass to functions and take apart.
+"""Aggregates: classes of values that kernels construct, pass to functions and take apart.
 
     @aggregate
     class Pair:
@@ -10,11 +10,11 @@
             return self.first + self.second
 
     Pair(x, y).total()                              # inside a kernel
-    aggregate_replace(pair, second=z)               # another one: aggregates do not change
+    aggregate_replace(pair, second=z)               # a new one: aggregates are immutable
 
 Fields are annotated; those annotated `tl.constexpr` hold constants, those annotated `tl.tuple` tuples, in which numbers
 are constants. A class without `__init__` gets one that takes its fields in order, with the values in the class as
-defaults. Its plain functions may be called from kernels: they are a part of the language then.
+defaults. Its plain functions may be called from kernels, in which they count as built-in functions.
 """
 
 from __future__ import annotations

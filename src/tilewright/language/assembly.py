@@ -1,9 +1,9 @@
-"""`tl.inline_asm_elementwise`: PTX that a program brings along.
+"""`tl.inline_asm_elementwise`: inline PTX of a program.
 
     tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $2, $3;", "=r,r,r,r", [low, high, 5], tl.int32, True, 1)
 
-For a GPU the text stays what it is. Elsewhere it is read: instructions of `ptx/`, which have one meaning on every
-machine, become operations on tiles, and any other instruction is refused by its name.
+For a GPU the text is passed through. Elsewhere it is parsed: instructions of `ptx/`, which have the same meaning on
+every machine, become operations on tiles, and any other instruction is an error that names it.
 """
 
 from __future__ import annotations

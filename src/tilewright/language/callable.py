@@ -1,4 +1,4 @@
-"""The functions that kernels use, as the language knows them, and whether calls may drop their result.
+"""Base classes of functions that kernels use, and whether the result of a call may be dropped.
 
 The runtime subclasses these; the front end recognises calls of other kernels by `JITCallable`.
 """

@@ -1,13 +1,13 @@
-"""Control flow as functions: what `if`, `for` and `while` on run-time values are where Python's own cannot be seen.
+"""Control flow as functions: `if`, `for` and `while` on run-time values, for front ends that cannot see Python's own.
 
     tl.cond(n > 0, lambda x: x + 1, lambda x: x * 2, x)
     tl.fori_loop(0, n, lambda i, total: total + tl.load(ptr + i), 0.0)
     tl.while_loop(lambda x: x > 1, lambda x: x // 2, x)
     tl.scan(lambda total, x: (total + x, total), 0, (a, b, c))          total of all, and the totals before each
 
-A traced kernel needs them; they mean the same everywhere else. The functions may be `@jit` functions or, where Python
-runs them (traced and interpreted kernels), any callable. What they pass on is a value or a tuple of values, of the same
-types in every turn. Names and arguments are those of JAX's `lax`.
+Traced kernels need them; they mean the same everywhere else. The functions may be `@jit` functions or, where Python
+runs them (traced and interpreted kernels), any callable. They carry a value or a tuple of values, of the same types in
+every iteration. Names and arguments are those of JAX's `lax`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Triton's `tl.core`: how a builtin is called, and, in `names`, which there are.
+"""Triton's `tl.core`: how builtins are called, and the list of them in `names`.
 
-    tl.core.load(pointer, _semantic=semantic)         as functions that extend the language call it
+    tl.core.load(pointer, _semantic=semantic)         as extensions of the language call it
 
-Errors in a builtin come by here, so tracebacks lead through a file that has Triton's name.
+Errors in a builtin pass through this file, so that tracebacks show a file with Triton's name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names that Triton's language had once: they still work, and a warning says what they are called now.
+"""Deprecated names of Triton's language: they still work, and a warning gives the present name.
 
 tl.math.tanh(x)       tl.extra.libdevice.tanh(x)
 tl.libdevice.pow      tl.extra.libdevice.pow

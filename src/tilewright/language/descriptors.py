@@ -4,14 +4,14 @@
     d.store([0, 32], d.load([0, 0]))        # elements beyond the shape are padding, and are not written
 
 Loads and stores are those of block pointers that check every axis; the rest goes through tiles of pointers. On devices
-with an engine that moves blocks all but `scatter` are its own; see `semantics/tensor_descriptors.py`.
+with a copy engine, it executes all but `scatter`; see `semantics/tensor_descriptors.py`.
 
-In Triton 3.0 to 3.3, kernels said what block they move, and of which type:
+In Triton 3.0 to 3.3, kernels gave the block shape and the element type:
 
     tl._experimental_descriptor_load(desc, [i, j], [16, 32], tl.float16)        desc.load([i, j])
     tl._experimental_descriptor_store(desc, value, [i, j])                      desc.store([i, j], value)
 
-Descriptors made for that on the host know only how wide elements are; `compat/deprecated.py` makes those.
+Descriptors made for that on the host know only the width of elements; `compat/deprecated.py` makes those.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The arguments that Triton hands to functions that extend its language, in our terms.
+"""The arguments that Triton passes to functions that extend its language, in our terms.
 
     @triton.language.core.builtin
     def twice(x, _semantic=None):
-        return _semantic.add(x, x, True)         # as good as tl.add(x, x, _semantic=_semantic)
+        return _semantic.add(x, x, True)         # the same as tl.add(x, x, _semantic=_semantic)
 
-Such functions, and classes of context managers, run while the kernel is compiled; whoever calls them from a kernel
-adds `_semantic` (and `_generator`) where they have a parameter of that name, and marks constants as such:
+Such functions, and classes of context managers, run while the kernel is compiled. A call from a kernel adds `_semantic`
+(and `_generator`) where they have a parameter of that name, and marks constants as such:
 
     twice(3)         # x is tl.constexpr(3)
 """

@@ -1,9 +1,9 @@
-"""Everything that `tilewright.language` has; imported when the first of these names is asked for.
+"""All names of `tilewright.language`; imported when the first of them is accessed.
 
 import tilewright.language as tl        imports nothing of this
 tl.load                                 does: when a kernel is compiled, not when it comes from the disk cache
 
-`__init__.pyi` says the same to type checkers.
+`__init__.pyi` declares the same names for type checkers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations on elements, and those that combine elements: where, maximum, reduce, dot, …"""
+"""Operations on elements, and operations that combine elements: where, maximum, reduce, dot, …"""
 
 from __future__ import annotations
 

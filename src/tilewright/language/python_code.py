@@ -1,10 +1,9 @@
-"""Functions that Python itself runs, in traced and interpreted kernels: where an instruction stands, and what such a
-function must not do.
+"""Functions that Python itself runs, in traced and interpreted kernels: source positions and restrictions.
 
-    def kernel(x, n):        a kernel runs as a function per program (traced: once): nobody takes what a generator
-        yield n              yields, and nobody would see what it assigns to names outside
+    def kernel(x, n):        a kernel runs as a function once per program (traced: once). Values that it yields
+        yield n              would be lost, and so would assignments to names outside
 
-Generators, classes and closures inside of a kernel are Python's matter.
+Generators, classes and closures inside of a kernel work as in Python.
 """
 
 from __future__ import annotations

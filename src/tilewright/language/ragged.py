@@ -1,17 +1,17 @@
-"""Rows of a matrix in slices of different lengths, without leaving one: `triton.tools.ragged_tma` in kernels.
+"""Accesses to slices of different lengths of a matrix's rows: `triton.tools.ragged_tma` in kernels.
 
 block = load_ragged(desc, slice_off, slice_size, [row, column])        rows slice_off + row …, zeros from slice_size on
 
-A descriptor clips at the ends of its axes only. So the ragged axis is said to have R = 2³⁰ rows and is entered at its
-end, one axis in front of all, with the same stride, says where the slice ends, and another one leads back: R steps of
-2³⁴ elements less one row are 2⁶⁴ elements, which is none, less R rows.
+A descriptor clips at the ends of its axes only. Therefore the ragged axis is declared with R = 2³⁰ rows and accessed
+near its end; an axis in front of all, with the same stride, selects where the slice ends; and another axis leads back:
+R steps of 2³⁴ elements less one row are 2⁶⁴ elements, which is zero, less R rows.
 
     address = tensor - R + (slice_off + slice_size) + (R - slice_size + row) = tensor + slice_off + row
     outside   where R - slice_size + row ≥ R, which is row ≥ slice_size
 
-The descriptor begins where the tensor does, so that kernels can make it anew from the tensor's pointer, with its shape
-and strides, and since an NVIDIA GPU faults if one begins where there is no memory, though nothing there is read (seen
-on an H200). Addresses wrap on every machine.
+The descriptor begins where the tensor does, for two reasons: kernels can make it again from the tensor's pointer with
+its shape and strides, and an NVIDIA GPU faults if a descriptor begins where there is no memory, even if nothing there
+is read (observed on an H200). Addresses wrap on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random numbers by counting: Philox 4x32 (and 4x64), bit for bit Triton's.
+"""Counter-based random numbers: Philox 4x32 (and 4x64), bit for bit Triton's.
 
 rand(seed, offsets)      uniform in [0, 1)
 randn(seed, offsets)     normal, by Box and Muller

@@ -4,8 +4,8 @@
     dot(a, b, acc)
 
 A scale is an unsigned byte e that means 2 ** (e - 127), one for every 32 elements along K, or an e4m3 for every 16;
-`e2m1` packs two 4-bit floats in a byte, the first in the low half. A scaled element has no more bits than bf16, so it
-is exact there, but where fp16 takes part: then everything is fp32.
+`e2m1` packs two 4-bit floats in a byte, the first in the low half. A scaled element has no more bits than bf16, so bf16
+is exact, except with an fp16 operand: then all is computed in fp32.
 """
 
 from __future__ import annotations

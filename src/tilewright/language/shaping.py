@@ -1,4 +1,4 @@
-"""Tiles from nothing, and tiles in other shapes: arange, full, reshape, join, permute, …"""
+"""Creation and reshaping of tiles: arange, full, reshape, join, permute, …"""
 
 from __future__ import annotations
 

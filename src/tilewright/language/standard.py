@@ -1,6 +1,6 @@
 """Functions written in the language itself: sum, max, argmax, softmax, cumsum, cdiv, zeros, …
 
-They are plain Python functions over the builtins, so each front end runs them as it finds them.
+They are plain Python functions over the builtins, so each front end reads them like any function of a user.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Questions about the target, of kernels while they are compiled, and of programs about the device for launches.
+"""Queries of the target, by kernels while they are compiled, and by programs for their launches.
 
-The answers to kernels are constants. Outside of kernels the device counts that a launch without arrays would go to.
+In kernels the answers are constants. Outside of kernels they describe the device of a launch without arrays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tensor`: the value kernels compute with. Operators and methods; the meaning is in `semantics`."""
+"""`tensor`: the values that kernels compute with. Operators and methods; their meaning is in `semantics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tuple`: Triton's tuple of kernel values; a Python tuple that also adds lists and knows `values` and `type`."""
+"""`tuple`: Triton's tuple of kernel values; a Python tuple that also adds lists and has `values` and `type`."""
 
 from __future__ import annotations
 

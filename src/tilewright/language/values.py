@@ -1,8 +1,8 @@
 """Values of a kernel and the SSA values inside them.
 
 A value is a tile, a tuple of values, an object with values as attributes (a tensor descriptor, an aggregate), or
-something known at compile time (numbers, types, functions, None).
-`flatten` takes the SSA values out and says how to put others in their place; `rebuild` does so:
+something known at compile time (numbers, types, functions, None). `flatten` extracts the SSA values and a layout;
+`rebuild` makes the same structure with other SSA values:
 
     flatten((x, 3, (y,)))   →   [x.handle, y.handle], layout
     rebuild(layout, iter([a, b]))   →   (tile of a, 3, (tile of b,))

@@ -1,1 +1,1 @@
-"""Layouts: which thread holds which element of a tile, and where elements lie in shared memory."""
+"""Layouts: the thread that holds each element of a tile, and the address of each element in shared memory."""

@@ -1,4 +1,4 @@
-"""Reading the text of a layout attribute into plain values, which know nothing of kinds of layouts.
+"""Reading the text of a layout attribute into plain values, independently of the kinds of layouts.
 
     #ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [1, 0]}>}>
 

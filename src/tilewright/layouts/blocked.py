@@ -1,11 +1,11 @@
-"""Blocked layouts chosen for a shape, and those of tiles that share their registers with a tile of another shape.
+"""Blocked layouts chosen for a shape, and those of tiles in the same registers with another shape.
 
 default_blocked((64, 64), Workers(warps=4))     #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], …}>
 with_dim(blocked, 1)        64 elements as a column: the new dimension has extent 1
-joined(blocked)             pairs, both parts of which are in the thread that has one of them now
+joined(blocked)             pairs, both parts of which are in the thread that now holds one
 split(joined(blocked))      blocked
 reshaped_blocked(Blocked((4, 4), (8, 1), (1, 1), (1, 0)), (32, 4), (128,))     # sizePerThread = [16]
-reshaped_blocked(Blocked((2, 2), (4, 8), (1, 1), (1, 0)), (32, 32), (1024,))   # None: a thread's block is no line
+reshaped_blocked(Blocked((2, 2), (4, 8), (1, 1), (1, 0)), (32, 32), (1024,))   # None: a thread's elements are not contiguous
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base of all layouts: interned objects with a text, which is Triton 3.9's.
+"""The base class of all layouts: interned objects with a text, in the spelling of Triton 3.9.
 
 A kind is a class with fields, the keys of its text, and rules; see distributed.py and shared.py:
 

@@ -3,7 +3,7 @@
 blocked = encoding("#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>")
 blocked.threads_per_warp                          # (32,)
 Blocked((4,), (32,), (4,), (0,)) is blocked       # True
-blocked.text                                      # what was read, as Triton 3.9 prints it
+blocked.text                                      # the text as Triton 3.9 prints it
 """
 
 from __future__ import annotations

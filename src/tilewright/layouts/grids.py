@@ -1,7 +1,7 @@
-"""A tile as a table: who holds each element, or where in shared memory it lies. For drawing.
+"""A tile as a table of the holder of each element, or of its place in shared memory, for drawing.
 
-Neighbours in a row that one thread holds in registers that follow one another (or that follow one another in memory)
-share a cell. Tiles with more than two dimensions show the part where all but the last two coordinates are 0.
+Neighbours in a row share a cell if they are in consecutive registers of one thread, or consecutive in memory. Of tiles
+with more than two dimensions the part is shown where all but the last two coordinates are 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The layouts of results for which nothing has to move: transposed, reshaped, joined, split, with another rank.
+"""The layouts of results that need no data movement: transposed, reshaped, joined, split, with another rank.
 
 blocked = Blocked((1, 4), (4, 8), (4, 1), (1, 0))
 reduced(blocked, 1)                        # #ttg.slice<{dim = 1, parent = …}>
 transposed(blocked, (64, 32), (1, 0))      # sizePerThread = [4, 1], …, order = [0, 1]
-reshaped(blocked, (64, 32), (2048,))       # threads keep their elements; #ttg.linear where blocked cannot say it
+reshaped(blocked, (64, 32), (2048,))       # threads keep their elements; #ttg.linear if no blocked layout fits
 """
 
 from __future__ import annotations

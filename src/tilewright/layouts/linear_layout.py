@@ -10,8 +10,8 @@ Two warps of 32 lanes with two registers each hold a tile of 4x32 like this:
     layout.invert().apply(dim0=2, dim1=5)         # (1, 2, 1): register, lane and warp of that element
 
 The bits of the inputs are the columns of the matrix. A column holds one coordinate per output, packed into one number,
-the last output lowest. So the columns of a layout of a tile are row-major indices, and to reshape a tile is to change
-the names and sizes of the outputs alone.
+the last output lowest. So the columns of a layout of a tile are row-major indices, and reshaping a tile only changes
+the names and sizes of the outputs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Registers against shared memory: how wide an access can be, whether ldmatrix does it, which banks it meets.
+"""Accesses of registers to shared memory: their width, whether ldmatrix fits, and their banks.
 
-Shared memory has 32 banks of 4 bytes; the lanes of a warp are served together as far as 128 bytes go. Lanes that want
-different words of one bank wait for each other.
+Shared memory has 32 banks of 4 bytes; up to 128 bytes of a warp's lanes are served together. Lanes that access
+different words of one bank are served one after the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The movement that a change of layout needs: nothing, registers within a thread, values between lanes, or more.
+"""The movement that a change of layout needs: none, within a thread, between lanes, or through shared memory.
 
 movement(blocked, transposed_blocked, (64, 64))     # Movement.SHARED
 movement(mma, dot_operand_of_mma, (128, 64))        # Movement.REGISTERS

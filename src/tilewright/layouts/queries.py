@@ -1,4 +1,4 @@
-"""Queries of layouts by passes: order of dimensions, elements per thread, threads per warp, the part of one block.
+"""Queries of layouts by passes: order of dimensions, elements per thread, threads per warp, part of one CTA.
 
     layout = Blocked((1, 8), (8, 4), (4, 1), (1, 0))
     order(layout, (64, 128))                  # (1, 0)
@@ -6,10 +6,10 @@
     contiguous_per_thread(layout, (64, 128))  # (1, 8)
     threads_per_warp(layout, (64, 128))       # (8, 4)
 
-Answers are per dimension, unless they say otherwise. They come from the linear layout, so they count what is there in a
-tile of this shape: a dimension that is shorter than the layout has fewer threads than `threadsPerWarp` says.
+Answers are per dimension, unless stated otherwise. They come from the linear layout of a tile of this shape: a
+dimension that is shorter than the layout has fewer threads than `threadsPerWarp` says.
 
-A buffer in shared memory takes more elements than its tile has where its layout leaves holes:
+A buffer in shared memory takes more elements than its tile has if its layout has padding:
 
     padded_elements(#ttg.padded_shared<[256:+8] {…}>, (16, 32))     520: 512 elements, and 8 after the first 256
 """

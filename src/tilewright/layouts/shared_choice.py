@@ -1,10 +1,10 @@
-"""The layouts of buffers in shared memory: chosen for a tile, and of views of a buffer, for which nothing has to move.
+"""The layouts of buffers in shared memory: chosen for a tile, or inferred for views that move no data.
 
 nvmma_for((128, 64), (1, 0), bits=16)                  # swizzlingByteWidth = 128
 swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, maxPhase = 8
-reshaped_buffer(nvmma, (32, 1, 4, 64), (128, 64))      # nvmma again, where rows stay whole; else #ttg.shared_linear
-transposed_from(layout, (64, 32), (1, 0))              # what, transposed, has `layout`
-contiguous_offsets(layout, (2, 512))                   # 1024: as many elements follow each other in memory and tile
+reshaped_buffer(nvmma, (32, 1, 4, 64), (128, 64))      # nvmma again if rows stay whole, else #ttg.shared_linear
+transposed_from(layout, (64, 32), (1, 0))              # the layout whose transposition is `layout`
+contiguous_offsets(layout, (2, 512))                   # 1024: the number of elements that are contiguous in memory and tile
 """
 
 from __future__ import annotations

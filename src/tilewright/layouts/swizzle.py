@@ -1,9 +1,10 @@
-"""The buffer through which a tile goes from one layout to another, with few bank conflicts in either direction.
+"""The buffer for a change of layout through shared memory, with few bank conflicts in either direction.
 
-A buffer has five inputs: `vector` is what one lane moves at once, `bank` the rest of 128 bytes, `segment` which 128
-bytes, `block` the block, and `reps` what both layouts have in registers: those parts of the tile go through the same
-memory one after the other. A direction has no conflicts when no lanes that are served together differ in the segment
-alone; so the segment takes steps that lanes of neither layout make, and then sums of a step of each.
+A buffer has five inputs: `vector` is the part that one lane accesses at once, `bank` the rest of 128 bytes, `segment`
+the number of the 128 bytes, `block` the CTA, and `reps` the part that both layouts have in registers: those parts of
+the tile go through the same memory one after the other. A direction has no conflicts if no two lanes that are served
+together differ in the segment alone; so the bases of the segment are chosen among those that are lanes of neither
+layout, and then among sums of a basis of each.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Layouts drawn as Triton draws them: the thread that holds each element, and the element that each place holds.
+"""Layouts drawn as in Triton: the thread that holds each element, and the element that each place holds.
 
 tensor_view(layout, (2, 4))         # of a tile in registers: thread and register of each element
 
     [[T0:0, T0:1, T1:0, T1:1]
     [ T2:0, T2:1, T3:0, T3:1]]
 
-Extents are those of the layout's matrix: where a tile is smaller than the layout, elements have several holders.
+Extents are those of the layout's matrix: if a tile is smaller than the layout, elements have several holders.
 """
 
 from __future__ import annotations

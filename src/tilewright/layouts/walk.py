@@ -1,4 +1,4 @@
-"""Building the linear layout of a tile: bits of registers, lanes and warps are dealt out along dimensions, in turn.
+"""Building the linear layout of a tile: bits of registers, lanes and warps are assigned to dimensions in turn.
 
     walk = Walk(rank=2)
     walk.along("register", 1, 4)       # the two low bits of the register walk dimension 1,
@@ -7,7 +7,7 @@
     walk.along("warp", 0, 4)
     walk.fitted((16, 64), cga=(), repeat=(1, 0))
 
-gives the layout of a 16x64 tile with further registers for what is left: first along dimension 1, then 0.
+gives the layout of a 16x64 tile; the remaining elements are further registers, first along dimension 1, then 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Triton's `set_allocator`: the source of scratch memory for kernels, had they no memory of their own.
+"""Triton's `set_allocator`: the source of scratch memory for back ends that do not allocate their own.
 
-Kernels on the CPU bring their scratch memory; the allocator is kept for programs that set one and for other back ends.
+Kernels on the CPU have their own scratch memory; the allocator is kept for programs that set one and for other back
+ends.
 """
 
 from __future__ import annotations

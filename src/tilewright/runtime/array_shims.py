@@ -1,4 +1,4 @@
-"""Objects that stand for arrays: without memory, or with another element type.
+"""Stand-ins for arrays: without memory, or with another element type.
 
 kernel.warmup(MockTensor(np.float32), 1024, grid=(1,))       # compiles for arrays of fp32
 kernel[grid](reinterpret(x, tl.float8e5), …)                 # the bytes of x as fp8

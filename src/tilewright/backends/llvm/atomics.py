@@ -1,7 +1,7 @@
-"""Atomic read-modify-write of one element; nothing is done where its mask is off.
+"""Atomic read-modify-write of one element. Where the mask is off, nothing happens.
 
-With `scope="cta"` only the program itself uses the memory, and a program is one thread: load, operation and store do,
-in a fifth of the time.
+With `scope="cta"` only the program itself uses the memory, and a program is one thread, so a plain load, the operation
+and a plain store are enough. They take a fifth of the time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Polynomials of the math library, highest coefficient first. Printed by tests/llvm/polynomial_fits.py.
 
-A name says function and format; the comment says where it is used and its error
-there, relative to the largest value.
+A name consists of the function and the format. The comment says where the polynomial is used and its error there,
+relative to the largest value.
 """
 
 # [-0.3467, 0.3467], 2**-52

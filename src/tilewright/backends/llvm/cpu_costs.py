@@ -1,7 +1,7 @@
-"""The figures that the CPU back end chooses by, one row per kind of CPU.
+"""The cost figures by which the CPU back end chooses, one row per kind of CPU.
 
-Rows differ in what an instruction set has or a processor does; bytes of caches are those of common cores, since code
-that is compiled once runs on many. ARCHITECTURE.md has the measurements behind them.
+Rows differ in what the instruction set has and in what the processor is fast at. Cache sizes are those of common cores,
+since code that is compiled once runs on many. ARCHITECTURE.md has the measurements behind the figures.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Debug information: from which line of the program each instruction comes, and which variables a kernel has.
+"""Debug information: the source line of each instruction, and the variables of a kernel.
 
     %v3 = add i32 %v1, %v2, !dbg !9
       #dbg_value(i32 %v3, !7, !DIExpression(), !9)
     …
     !9 = !DILocation(line: 12, column: 9, scope: !4)
 
-`debug_writer.py` writes modules that have it. An instruction gets the innermost place of the op that it is written
-for; places in other files, of functions that were inlined, keep the kernel as their function.
+`debug_writer.py` writes modules with debug information. An instruction gets the innermost location of the op from which
+it is generated. Locations in other files, of inlined functions, keep the kernel as their scope.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The writer of modules with debug information: every instruction says where it comes from."""
+"""The writer of modules with debug information, where every instruction has a source location."""
 
 from __future__ import annotations
 

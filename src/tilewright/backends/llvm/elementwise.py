@@ -3,9 +3,9 @@
     lower_elementwise(w, op, ["%a", "%b"], 16)          # arith.addf on f32: %v7 = fadd <16 x float> %a, %b
 
 Values: i1 as i1, integers as iN, f16 as half, bf16 as bfloat, fp8 as i8, pointers as ptr. Arithmetic on f16, bf16 and
-fp8 happens in f32 and is rounded after each op, as in Triton; AArch64's own sums and products of f16 give the same
-bits, since f32 has more than twice the digits. No result calls a library, and no operand traps: `integers.py` and
-`conversions.py` say what is defined where LLVM leaves it open.
+fp8 happens in f32 and is rounded after each op, as in Triton. AArch64's own f16 additions and multiplications give the
+same bits, since f32 has more than twice the digits. No op becomes a library call, and no operand traps: `integers.py`
+and `conversions.py` define the results that LLVM leaves undefined.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The features of this process's processor, asked of the processor itself and by LLVM's names.
+"""The features of this process's processor by LLVM's names, as the processor itself reports them.
 
     host_cpu()          # HostCpu(vendor='AuthenticAMD', family=25, features=frozenset({'avx', 'avx2', …}))
 
-x86 has the instruction `cpuid`, which a few bytes of mapped code run; an emulator answers it for the processor that it
-emulates, where /proc/cpuinfo would tell of the machine below. Vectors count only where the system saves their registers
-(`xgetbv`). On AArch64 a program may not ask, so the system's auxiliary vector tells, and for scalable vectors
-a call of the system how long they are: this may differ between processes.
+On x86 a few bytes of mapped code run the instruction `cpuid`. Under an emulator it describes the emulated processor,
+where /proc/cpuinfo would describe the host. Vector features count only if the operating system saves their registers
+(`xgetbv`). On AArch64 user programs cannot read the feature registers, so the features come from the auxiliary vector
+and the length of scalable vectors from a system call; that length may differ between processes.
 
 Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID; AMD64 Architecture Programmer's Manual,
 volume 3, appendix E; Linux, Documentation/arch/arm64/elf_hwcaps.rst and sve.rst.

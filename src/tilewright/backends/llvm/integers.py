@@ -1,7 +1,8 @@
 """Integer division, shifts and wide products whose result is defined for every operand, and that never trap.
 
 x / 0 and x % 0 are 0. The smallest integer divided by -1 is itself, with remainder 0. A shift by the width or more
-gives 0, an arithmetic one the sign. Vectors of up to 32-bit integers divide as floats, which is exact:
+gives 0; an arithmetic right shift then gives the sign. Vectors of up to 32-bit integers divide as floats, which is
+exact:
 
     i32 <16>:  %d = fdiv <16 x double> %a, %b       (double holds every quotient closely enough to truncate it)
     i64 <8>:   eight scalar divisions

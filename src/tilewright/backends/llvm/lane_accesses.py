@@ -1,14 +1,14 @@
-"""Loads and stores of vectors by one address per lane: by numbers of elements, or through a vector of pointers.
+"""Loads and stores of vectors with one address per lane: by element offsets, or by a vector of pointers.
 
     vector.gather %p[%i], %m, %o      →      %a = getelementptr float, ptr %p, <16 x i64> %i
                                              %v = call <16 x float> @llvm.masked.gather.…(<16 x ptr> align 4 %a, …)
 
-Where the processor's own instruction is slower, each lane is a scalar load. Lanes that a mask turns off get the address
-of a slot on the stack then, by one selection of vectors: as many flags and selections as there are lanes were twice the
-code. Stores go lane by lane, in order, and have these flags: they are 2 % faster with them.
+Where the processor's gather instruction is slower, each lane is a scalar load. Masked-off lanes then load from a slot
+on the stack; one vector select replaces their addresses, because one flag and one select per lane was twice as much
+code. Stores go lane by lane, in order, and do use one flag per lane, which makes them 2 % faster.
 
-With AVX-512, every other element under a mask is two loads of vectors, whose masks have the bits of the mask at every
-other place: no element in between is read.
+With AVX-512, a masked load of every other element is two vector loads, whose masks are the given mask with a zero after
+each bit. No element in between is read.
 
     lanes 0 1 2 3 under 1 1 1 0      →      0 1 2 3 under 1 0 1 0, 3 4 5 6 under 0 1 0 0; takes 0 2 | 4 6
 """

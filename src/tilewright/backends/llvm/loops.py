@@ -1,11 +1,11 @@
-"""Vector loops → LLVM IR: a table, op → lines. Nothing is decided here, and nothing is known but the names of values.
+"""Vector loops → LLVM IR by a table from op to lines. This file decides nothing and knows only the names of values.
 
     %v = vector.load %p[%o] : … -> vector<16xf32>      %v3 = getelementptr inbounds i8, ptr %p, i64 %v2
                                                        %v4 = load <16 x float>, ptr %v3, align 1
     %s = arith.addf %v, %w : vector<16xf32>            %v5 = fadd <16 x float> %v4, %v1
     scf.for …                                          blocks, phis and jumps
 
-Where the machine lacks an instruction, as for masked loads, a table of the machine says which lines stand for the op.
+Where the machine lacks an instruction, such as a masked load, a table for that machine gives the lines that replace it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The machine we generate code for, and LLVM as the thing that turns IR text into its object code.
+"""The target machine, and the use of LLVM to compile IR text to object code for it.
 
-This is the only file that imports llvmlite, and only when something is compiled: a process that runs kernels from the
-cache calls `host_identity()` and never pays for the import.
+This is the only file that imports llvmlite, and it does so only when something is compiled. A process that runs kernels
+from the cache calls `host_identity()` and does not pay for the import.
 
     target = host_target()                        # or host_target("x86-64-v3"), host_target("neoverse-v1")
     blob = compile_object("define i32 @f() {\\n  ret i32 7\\n}", target)     # ELF relocatable bytes
 
-Objects are always ELF, position independent and of the small code model, also on macOS: the runtime links them itself.
+Objects are always ELF, position independent and in the small code model, also on macOS, because the runtime links them
+itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Masks as numbers, and what LLVM 22 gets wrong about masks with AVX-512.
+"""Masks as integers, and workarounds for LLVM 22's miscompilation of masks with AVX-512.
 
     first, last = lane_flags(w, mask, 4, (0, 3))   i1 each
     found = any_lane(w, mask, 4)                   i1
     value = kept_apart(w, type, value)             the same value, of which LLVM knows nothing
 
-With AVX-512, LLVM makes one instruction (`vmovmskps`) of the two that make a mask of signs (`vpmovd2m`) and move it to
-a general register (`kmovd`). It forgets the mask, though an instruction that overwrites it with something else still
-reads it (`korb %k2, %k0, %k0`; llvm/llvm-project#198197), and the vector may be in a register that `vmovmskps` does not
-have (#191304). So no mask that LLVM knows is moved to a general register: an assembly text of nothing makes another
-one of it.
+With AVX-512, LLVM combines the instruction that makes a mask of signs (`vpmovd2m`) and the one that moves it to a
+general register (`kmovd`) into one (`vmovmskps`). The mask register is then never set, although an instruction that
+sets all its bits still reads it (`korb %k2, %k0, %k0`; llvm/llvm-project#198197), and the vector may be in a register
+that `vmovmskps` cannot encode (#191304). Therefore no mask that LLVM can analyse is moved to a general register: an
+empty inline assembly hides where it comes from.
 """
 
 from __future__ import annotations

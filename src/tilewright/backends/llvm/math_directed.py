@@ -1,10 +1,10 @@
-"""Arithmetic that rounds as asked: in a function of its own, which sets the processor's rounding and sets it back.
+"""Arithmetic with directed rounding, in functions that set the rounding mode and restore it.
 
     define internal <8 x float> @tw_add_rd_v8f32(…) noinline strictfp      set rounding, the sum, set rounding back
 
-Nothing else may move between the two, so the function is never inlined. Without fused instructions, `fma` of float is a
-sum of doubles whose product is exact, and rounds twice in one direction, which is the same as once; that of double
-is computed, see `math_fused`.
+No other code may move between the two changes of the mode, so the function is never inlined. Without FMA instructions,
+`fma` of float is an addition in double of an exact product; rounding twice in one direction is the same as once. `fma`
+of double is then computed as in `math_fused`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""exp and what is made of it: exp2, exp10, expm1, sigmoid, sinh, cosh, tanh.
+"""exp and functions based on it: exp2, exp10, expm1, sigmoid, sinh, cosh, tanh.
 
     exp(x) = 2ⁿ · e^r    n = round(x / ln 2),  r = x - n·ln 2 in two steps,  |r| ≤ ln 2 / 2
 
-`t = x / ln 2 + MAGIC` rounds to an integer and leaves it in t's low bits, which makes 2ⁿ a shift; AVX-512 scales in one
-instruction. Results are correct down to the denormals.
+`t = x / ln 2 + MAGIC` rounds to an integer and leaves it in t's low bits, so that a shift makes 2ⁿ; AVX-512 scales in
+one instruction. Results are correct down to the denormals.
 """
 
 from __future__ import annotations

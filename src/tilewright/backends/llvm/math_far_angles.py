@@ -1,4 +1,4 @@
-"""Large arguments of sin, cos and tan: x = n·π/2 + r, by as many bits of 2/π as matter (Payne and Hanek).
+"""Large arguments of sin, cos and tan: x = n·π/2 + r, with the relevant bits of 2/π (Payne and Hanek).
 
     x = m · 2^s with an integer m:      x·2/π = m · (2^s · 2/π)
 

@@ -1,4 +1,4 @@
-"""Logarithms and what is made of them: log, log2, log10, log1p, asinh, acosh, atanh, pow, cbrt.
+"""Logarithms and functions based on them: log, log2, log10, log1p, asinh, acosh, atanh, pow, cbrt.
 
     x = 2^e · (1 + f) with 1 + f in [√½, √2):   log x = e·ln 2 + log(1 + f)
 

@@ -8,8 +8,8 @@ Odd functions in float by piecewise polynomials whose coefficients are looked up
     k = round(|x| / width)    u = |x| - k·width    f(x) = ± ((((c[k]·u + …)·u + (b[k] - 1))·u + u) + a[k])
 
 One permute instruction looks a coefficient up for all lanes: 8 of them with AVX2, 16 or (from two registers) 32 with
-AVX-512. Taking 1 from the slope leaves a number that is rounded less; in segment 0, where a[0] is 0, only the last sum
-rounds visibly. The width is one at which the function's values a[k] are close to floats.
+AVX-512. Subtracting 1 from the slope leaves a number with a smaller rounding error; in segment 0, where a[0] is 0, only
+the last addition rounds noticeably. The width is chosen such that the function's values a[k] are close to floats.
 """
 
 from __future__ import annotations

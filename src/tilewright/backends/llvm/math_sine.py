@@ -5,18 +5,19 @@ In double, by one polynomial for half a turn:
     n = round(x / π)    r = x / π - n    sin x = (-1)ⁿ · sin πr = (-1)ⁿ · r · P(r²)
                         w = ¼ - r²       cos x = (-1)ⁿ · cos πr = (-1)ⁿ · w · Q(w)
 
-The factor w is 0 where the cosine is, so that small results are as exact as large ones. Of 1/π the first 29 bits make
-a product that is exact, and the rest is added to what is left of it. Without quadrants there are no two polynomials to
-choose from, and what double rounds does not count.
+The factor w is 0 where the cosine is, so that small results are as exact as large ones. The product with the first 29
+bits of 1/π is exact; the product with the remaining bits is added to the remainder. Since n counts half turns and not
+quarter turns, no choice between two polynomials is needed. The rounding errors of double are too small to matter.
 
-With AVX-512, numbers below FLOAT_LIMIT stay float, of which a register holds twice as many:
+With AVX-512, arguments below FLOAT_LIMIT stay float, of which a register holds twice as many:
 
     n = round(16x / π)    r = x - nπ/16    S = sin nπ/16    C = cos nπ/16
     sin x = S + (C·r + (C·(sin r - r) + S·(cos r - 1)))
 
-S and C are looked up among 32 numbers. All that is small is added first, together with what S and r lack, so that next
-to nothing but the two sums in front rounds. x - nπ/16 is exact up to its last term: π/16 has three parts, the second
-of so few bits that n times it is exact. GPUs, whose double is slow, compute as `math_trigonometric.py` has it.
+S and C are looked up in a table of 32 numbers. All small terms are added first, together with the low parts of S and r,
+so that almost only the last two additions round. x - nπ/16 is exact up to its last term: π/16 is split into three
+parts, the second of which has so few bits that n times it is exact. GPUs, whose double arithmetic is slow, use
+`math_trigonometric.py`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     x = n·π/2 + r, |r| ≤ π/4:      sin x is ±sin r or ±cos r by n mod 4
 
-Small arguments subtract n·π/2 in three steps that are exact until the last. Large ones (|x| ≥ 1e5 in float, 1e6 in
-double) multiply by as many bits of 2/π as matter, in a scalar helper, lane by lane (`math_far_angles.py`): correct for
-every finite argument.
+Small arguments subtract n·π/2 in three steps, of which only the last one rounds. Large ones (|x| ≥ 1e5 in float, 1e6 in
+double) are multiplied by the relevant bits of 2/π in a scalar helper, lane by lane (`math_far_angles.py`), which is
+correct for every finite argument.
 """
 
 from __future__ import annotations

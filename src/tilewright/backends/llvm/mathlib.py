@@ -1,10 +1,10 @@
-"""The math library: every function as inline instructions, no libm.
+"""The math library: every function as inline instructions, without libm.
 
 `FUNCTIONS[name](x, …)` takes and returns Lanes of float or double. Narrower formats compute in float and round.
 Functions whose float version would save little compute in double and round: their error is half an ulp.
 
-Largest errors in ulp, float / double, tested in tests/llvm/test_llvm_math.py on edge cases and random numbers, and of
-float in test_llvm_every_float.py on all there are:
+Largest errors in ulp, float / double; tests/llvm/test_llvm_math.py tests them on edge cases and random numbers, and
+test_llvm_every_float.py those of float on every float:
 
     exp        1 / 1.5         log   0.85 / 1.5       sin cos  0.94 / 1.6      erf       1 / 2
     exp2    1.15 / 1.5         log2   1.15 / 2        tan       0.5 / 2.1      tanh      1 / 2

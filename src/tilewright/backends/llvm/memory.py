@@ -1,7 +1,7 @@
-"""Memory access of vectors under a mask, and by one address per lane.
+"""Masked vector accesses, and accesses with one address per lane.
 
-A lane that is masked off never touches memory: hardware masks where the target has them, otherwise the lane's address
-is replaced by the address of a slot on the stack.
+A masked-off lane never touches memory: the target's masked instructions are used where it has them; otherwise the
+lane's address is replaced by that of a slot on the stack.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""LLVM IR → PTX, by LLVM in a process of its own: what LLVM cannot compile ends that process, and is an error here.
+"""LLVM IR → PTX, by LLVM in a separate process: if LLVM aborts, the process ends and this one raises an error.
 
     start()                                                    # early: the process gets ready while others work
     ptx = emit_ptx(text, "sm_90a", "+ptx84", libraries=())
 
-A process serves one request at a time and is kept for the next; threads that compile at once get one each. A child that
-was forked starts its own.
+A process serves one request at a time and is kept for the next one; threads that compile at the same time get one each.
+A forked child starts its own.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
     python -I -S nvptx_worker.py <folder that llvmlite is in> <seconds>
 
-LLVM ends the process it is in when it meets what it cannot compile, so that is never the user's. The process reads
+LLVM aborts its process when it meets code that it cannot compile, so it must not run in the user's. The worker reads
 requests from its standard input and writes answers to its standard output, both in Python's marshal format:
 
     (text, cpu, features, libraries)     →    (True, PTX) or (False, message)
 
-It ends with its input, so it never outlives who started it, and when nobody has asked for so many seconds.
+It ends when its input is closed, so it never outlives the process that started it, and also when no request has come
+for the given number of seconds.
 """
 
 import marshal

@@ -1,4 +1,4 @@
-"""`vector.dot_accumulate` and `vector.matrix_accumulate`: one instruction, or two, of the machine.
+"""`vector.dot_accumulate` and `vector.matrix_accumulate`, each as one or two machine instructions.
 
 bf16   2   acc[j] += a[0]·b[j][0] + a[1]·b[j][1]                     vdpbf16ps
 i8     4   acc[j] += a[0]·b[j][0] + … + a[3]·b[j][3]                 vpdpbusd

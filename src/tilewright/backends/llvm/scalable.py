@@ -1,11 +1,12 @@
-"""Vectors of a fixed length on AArch64's scalable vectors (SVE), where LLVM's own way goes through memory.
+"""Vectors of a fixed length on AArch64's scalable vectors (SVE), for ops that LLVM lowers through memory.
 
-LLVM keeps a vector of a fixed length in the first lanes of a scalable one if the function says how long those are
-(`vscale_range`), and has instructions for most of what is done to them. Not for:
+LLVM keeps a vector of a fixed length in the first lanes of a scalable one if the function declares the length of those
+(`vscale_range`), and has instructions for most ops on it. The exceptions are lowered here; the table shows LLVM's own
+lowering and the one used instead:
 
     lanes of two vectors, but for trn, zip, uzp     built lane by lane on the stack     tbl, tbl, sel
     a number from memory in all lanes               ldr, dup                            ld1rw
-    16 bytes, again and again                       through the stack                   mov z.q
+    16 bytes, repeated                              through the stack                   mov z.q
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sections: lines of a function into which code may still go while what follows is written."""
+"""Sections: parts of a function to which code can still be added after later parts were written."""
 
 from __future__ import annotations
 

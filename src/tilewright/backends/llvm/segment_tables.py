@@ -1,7 +1,7 @@
 """Piecewise polynomials for math_registers.py. Printed by tests/llvm/polynomial_fits.py.
 
-Row i has one coefficient per segment, highest power first. The linear one is less by 1. Segments have their middles at
-multiples of their width, or where a table of middles says.
+Row i has one coefficient per segment, highest power first. The linear coefficient is stored minus 1. The middles of
+segments are the multiples of their width, or are given by a table of middles.
 """
 
 # fmt: off

@@ -1,14 +1,15 @@
-"""Value numbering: an op that computes what an op before it has computed has that one's value.
+"""Value numbering: an op that computes the same as an earlier op gets that op's value.
 
     %a = arith.addi %x, %y                     %v1 = add i32 %x, %y
     %b = arith.addi %x, %y          →          (no line: %b is %v1)
     %c = arith.muli %b, %z                     %v2 = mul i32 %v1, %z
 
-Passes build loops piece by piece, and what two pieces need alike is there twice, such as the masks of rows that go side
-by side. LLVM finds that, too, but each line costs it as much as dozens of look-ups here.
+Passes build loops piece by piece, so code that two pieces need is generated twice, such as the masks of rows that are
+computed side by side. LLVM would find these duplicates, too, but each line costs it as much time as dozens of look-ups
+here.
 
-Values are known up to the next loop or branch only. Known in what is nested inside as well, they lived longer than
-registers allow: a product then had 7 % fewer lines, and took LLVM 5 % longer.
+A value is known up to the next loop or branch only. When values were also known inside nested regions, they lived
+longer than there are registers: a product then had 7 % fewer lines, but took LLVM 5 % longer.
 """
 
 from __future__ import annotations

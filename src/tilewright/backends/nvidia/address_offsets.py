@@ -1,11 +1,11 @@
-"""Constant distances between addresses as a part of the instructions that use them.
+"""Constant offsets between addresses, moved into the instructions that use the addresses.
 
     add.s64  %rd2, %rd1, 4;
     @%p2 ld.global.b32 { %r2 }, [ %rd2 + 0 ];            @%p2 ld.global.b32 { %r2 }, [ %rd1 + 4 ];
 
-LLVM does so for its own loads and stores; those of tiles are assembly, which it does not look into. A sum is left out
-where it is used in addresses alone. Its first term is set by one instruction of the same block, so that the sum follows
-it everywhere; no use stands between the two.
+LLVM does so for its own loads and stores, but those of tiles are inline assembly, which it does not look into. The
+addition is removed if its result is used in addresses only. Its first operand must be set by one instruction of the
+same block, so that it has the same value wherever the sum is used, and no use may stand between the two.
 """
 
 from __future__ import annotations

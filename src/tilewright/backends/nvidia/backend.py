@@ -4,8 +4,8 @@
     stages = {}
     backend.add_stages(stages, backend.parse_options({"num_warps": 8}))       # ttir, ttgir, llir, ptx, cubin
 
-No GPU and no driver are needed to compile. Without NVIDIA's assembler the last stage is PTX, which drivers take, too.
-A process whose kernels come from the disk cache needs this file, and never the stages: they are imported when they run.
+No GPU and no driver are needed to compile. Without NVIDIA's assembler the last stage is PTX, which drivers accept, too.
+A process whose kernels come from the disk cache needs this file only: the stages are imported when they run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     parse_options({"num_warps": 8, "num_stages": 2}, capability=90).num_warps        # 8
 
-Options that only a CPU has are accepted, so that one launch serves both; they change nothing.
+Options that only the CPU back end has are accepted, so that one launch works for both; they change nothing.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ttir     the passes that Triton runs on TTIR for a GPU
 ttgir    every tile has a layout, loops are pipelined
-llir     shared memory has its places, barriers stand where they must; each op is what one thread does
-ptx      LLVM's code for the device, in a process of its own
+llir     shared memory is allocated and barriers are inserted; then the code of one thread, as LLVM IR
+ptx      code generation by LLVM, in a process of its own
 cubin    NVIDIA's assembler, where it is installed
 """
 

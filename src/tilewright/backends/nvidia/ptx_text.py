@@ -1,15 +1,16 @@
-"""Facts in the text of PTX, and the changes to it before it is assembled.
+"""Facts read from PTX text, and changes to the text before it is assembled.
 
 finish(text, keeps_debugging=False)     # `.target sm_90a, debug` → `.target sm_90a`
 kernel_name(text)                       # "add"
 arguments(text)                         # ["*i8", "*i8", "i32"], the two pointers to scratch memory left out
 
-The facts that a launch needs are the first line of a kernel's LLVM IR and of its PTX: each text stands by itself.
+The facts that a launch needs are the first line of a kernel's LLVM IR and of its PTX, so each text is complete by
+itself.
 
     ; launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}          in LLVM IR
     // launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}         in PTX
 
-Text that somebody else wrote has no such line; then its list of parameters has to do.
+Text from other compilers has no such line; then the list of parameters is used.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     assembled = assemble(ptx, "sm_90a", ptxas="/usr/local/cuda/bin/ptxas", flags=("-lineinfo",))
     assembled.cubin, assembled.registers, assembled.local_bytes
-    assemble_kernel(ptx, …)        # the same; where ptxas gives up on registers, it is asked once more
+    assemble_kernel(ptx, …)        # the same; a second run where ptxas fails to allocate registers
 
-None of these programs comes with this package; see `tools.py`.
+These programs do not come with this package; `tools.py` finds them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NVIDIA's devices, by compute capability: what compilers call them and how much shared memory a program may have.
+"""NVIDIA's devices by compute capability: their names in compilers and their limits of shared memory.
 
 find(90).llvm_cpu, find(90).ptx, find(90).shared_limit       # "sm_90a", 84, 232448
 """

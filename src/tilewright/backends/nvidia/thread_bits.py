@@ -1,4 +1,4 @@
-"""How many bits a part of the thread's number has, where ptxas needs to know it.
+"""The number of bits in a part of the thread's number, made visible to ptxas.
 
     .reqntid 128
     mov.u32  %r1, %tid.x;
@@ -6,11 +6,12 @@
     or.b32   %r3, %r2, 2;            or.b32   %r3, %r2, 2;
     …                                …
 
-LLVM knows how many threads a block has, and leaves out masks that change nothing. ptxas does not know it, and takes an
-`or` for a sum only where it sees that the bits are apart. Then the places of a thread are one register and distances;
-otherwise they are a register each: 79 registers instead of 56 for a transposition of 64x64. Threads that have few
-places, as in products of matrices, are left as they are: they took up to 26 registers more. Few are many where each is
-widened to 64 bits, and so takes two registers: 64 instead of 80 for attention whose pages are looked up in a table.
+LLVM knows the number of threads of a CTA, and removes masks that change nothing. ptxas does not use it, and treats an
+`or` as an addition only where it sees that the operands have no common bits. If it does, the addresses of a thread are
+one register and constant offsets; otherwise they take a register each: 79 registers instead of 56 for a transposition
+of 64x64. Threads with few addresses, as in matrix products, are left as they are: the change cost them up to 26
+registers. Where addresses are widened to 64 bits, and so take two registers each, the limit is lower: 64 instead of 80
+registers for paged attention.
 """
 
 from __future__ import annotations

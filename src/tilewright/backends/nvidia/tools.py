@@ -1,4 +1,4 @@
-"""The paths of programs and libraries of NVIDIA's toolkit: where a knob says, or where they are usually installed.
+"""The paths of NVIDIA's programs and libraries: set by a knob, or found in the usual folders.
 
 find_ptxas(90)             # ".../ptxas", or None
 find_libdevice(90)         # ".../libdevice.10.bc"; MissingToolError where it is not installed

@@ -6,9 +6,9 @@
     Launch(program, "kernel", grid=(4, 1, 1), threads=128, shared=1024).run(memory, [address, 5])
     result = memory.copy_out(address, array.shape, array.dtype)
 
-It checks what hardware would not: accesses outside of allocations, reads of what was never stored, races in shared
-memory, barriers that not all threads reach. A mistake is a `SimulationError` with the PTX line, the thread, and the
-place in the kernel's source.
+It detects errors that hardware does not report: accesses outside of allocations, reads of memory that was never stored,
+races in shared memory, barriers that not all threads reach. An error is a `SimulationError` with the PTX line, the
+thread, and the location in the kernel's source.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Loads and stores of every space.
+"""Loads and stores of all address spaces.
 
 ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16];      st.shared.b16 [%r5], %rs1;      ld.param.b64 %rd1, [k_param_0];
 
-A generic address is a number of one's own choice per space: global addresses as they are; the others begin at a
-window of their own, as on hardware. `split` groups lanes by the space that their generic addresses lie in.
+Generic addresses are the simulator's choice: global addresses are unchanged; each other space is a window of its own,
+as on hardware. `split` groups lanes by the space of their generic addresses.
 
-Asynchronous engines (bulk copies, wgmma and tcgen05) go another way to shared memory than threads do, another proxy:
-what threads store must be fenced by `fence.proxy.async` before an engine may read it.
+Asynchronous engines (bulk copies, wgmma and tcgen05) access shared memory through another proxy than threads do: stores
+of threads must be fenced by `fence.proxy.async` before an engine may read them.
 
     engine_reads(machine, index, warps, lane)      # checked, and in use until `engine_has_read`
     engine_writes(machine, index, content, lane)   # checked, and pending until `engine_has_written`

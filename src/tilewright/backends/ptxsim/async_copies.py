@@ -1,14 +1,15 @@
-"""Copies of single threads to shared memory that land when they are waited for.
+"""Copies of single threads to shared memory (`cp.async`, `st.async`), which land when they are waited for.
 
     cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;      cp.async.commit_group;      cp.async.wait_group 2;
     cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];
 
-The source is read when the copy is issued; bytes behind the size operand are zero. Until a wait covers the copy its
-bytes belong to it: whoever touches them races with it.
+The source is read when the copy is issued; bytes beyond the size operand are zero. Until a wait covers the copy, its
+destination bytes belong to it, and any access to them is a race.
 
     st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%r1], {%r2, %r3}, [%r4];
 
-So do those of a store to the memory of a CTA of the cluster, until the mbarrier there, which counts them, lets it land.
+The same holds for a store to the memory of a CTA of the cluster until the mbarrier there, which counts its bytes,
+completes the phase.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     atom.global.gpu.acq_rel.add.u32 %r2, [%rd1], %r1;      red.shared.max.s32 [%r3], %r1;      atom.cas.b64 …;
 
-Lanes that hit one address take turns in the order of their numbers. Packed and vector forms are atomic per number.
+Lanes with the same address execute in the order of their numbers. Packed and vector forms are atomic per element.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""Copies by the copy engine: boxes of tensors, and pieces of memory.
+"""Copies by the copy engine: boxes of tensors, and contiguous blocks of memory.
 
     cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];
     cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1];
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd2], 1024, [%r4];
     cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%rd1, {%r2}], [%r1];
 
-A copy to several CTAs (`.multicast::cluster`) brings each of them the box at the same place, and tells the mbarrier at
-the same place; with `.cta_group::2`, that of the even or the odd CTA of each pair, as the address names one.
+A copy to several CTAs (`.multicast::cluster`) writes the box to the same offset in each of them, and signals the
+mbarrier at the same offset; with `.cta_group::2`, the mbarrier of the even or odd CTA of each pair, according to the
+address.
 
-A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
-A copy out of shared memory reads when it is issued; `bulk_groups.py` says until when it may go on. A box that is loaded
-may start anywhere, also beyond the tensor's edges, but along the innermost dimension only at multiples of 16 bytes; one
-that is stored or added may not start in front of the tensor. Hardware takes other copies for illegal instructions
-(docs/gpu.md says which were seen, and which are assumed). Not simulated: `im2col::w`, and bulk reductions in shared
-memory.
+A copy into shared memory lands as late as its mbarrier permits (`mbarriers.py`); until then its bytes belong to it. A
+copy out of shared memory reads when it is issued, and counts as reading until `bulk_groups.py` ends it. A box that is
+loaded may start anywhere, also beyond the tensor's edges, but along the innermost dimension only at multiples of 16
+bytes; one that is stored or added may not start in front of the tensor. On hardware other copies are illegal
+instructions (docs/gpu.md says which were observed, and which are assumed). Not simulated: `im2col::w`, and bulk
+reductions in shared memory.
 
-Maps can be made on the device (`stored_maps.py`).
+Tensor maps can be made on the device (`stored_maps.py`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Groups of bulk copies out of shared memory: what they still read, and what they still write.
+"""Groups of bulk copies out of shared memory: the bytes that they still read and still write.
 
     cp.async.bulk.commit_group;
     cp.async.bulk.wait_group.read 0;      the buffers may change
-    cp.async.bulk.wait_group 0;           and all may read what was written, if they are ordered behind this wait
+    cp.async.bulk.wait_group 0;           and the written bytes may be read by all that are ordered after this wait
 
-A buffer is in use from the copy on until either wait covers it, and a CTA must not end before. What a copy writes
-stands in global memory at once, but until the second wait, or the end of the launch, nobody may touch it but copies
-that combine, or that write the same.
+A buffer is in use from the copy until either wait covers it, and a CTA must not end before. The written bytes are in
+global memory at once, but until the second wait, or the end of the launch, they may only be accessed by reducing
+copies, or by copies that write the same values.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %rq1;
     clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r3, %rq1;
 
-The clusters that have not started are those of later batches, the next one first. The 16 bytes of an answer have a form
-of their own: the coordinates of the first CTA, and whether there is one. A CTA that has seen an answer of "no" may not
-ask again, as PTX has it. With `.multicast::cluster::all` every CTA of the cluster gets the answer, and its mbarrier at
-the same place is told.
+The clusters that have not started are those of later batches, the next one first. The 16 bytes of an answer have the
+simulator's own format: the coordinates of the first CTA, and whether there is one. A CTA that has received a negative
+answer may not request again, as in PTX. With `.multicast::cluster::all` every CTA of the cluster gets the answer, and
+its mbarrier at the same offset is signalled.
 """
 
 from __future__ import annotations

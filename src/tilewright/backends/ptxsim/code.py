@@ -1,4 +1,4 @@
-"""A kernel ready to run: what `Program` makes of the text, and the machine executes."""
+"""Decoded kernels: made by `Program` from the text, and executed by the machine."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Branches, calls and ends; and the functions that every GPU has, with which kernels print and check.
+"""Branches, calls and returns; and the device functions by which kernels print and assert.
 
     @%p1 bra $L3;      brx.idx %r1, table;      call.uni (retval0), f, (param0);      ret;      exit;      trap;
 
-A function has one return address per lane: none calls itself, so lanes that are in it came in from outside.
+A function has one return address per lane. This is enough because no function is recursive.
 
-vprintf("pid (%d, %d): x = %f\\n", &arguments)       # arguments stand one behind the other, each at its alignment
+vprintf("pid (%d, %d): x = %f\\n", &arguments)       # arguments one after the other, each at its alignment
 """
 
 from __future__ import annotations

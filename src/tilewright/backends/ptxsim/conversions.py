@@ -1,9 +1,10 @@
-"""cvt: between all types.
+"""cvt: conversions between all types.
 
     cvt.rzi.s32.f32 %r2, %r1;      cvt.rn.bf16x2.f32 %r3, %r1, %r2;      cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2;
 
-To integers: the number is rounded as asked, and brought into the type's range; a NaN becomes zero, for 64-bit types
-and from f64 the number with only the top bit. To floats: rounded once; what becomes of a NaN is in `nan_bits.py`.
+To integers: the number is rounded as the instruction says and saturated to the type's range; a NaN becomes zero, but
+for 64-bit types and from f64 the number with only the top bit. To floats: rounded once; `nan_bits.py` defines the
+result for a NaN.
 """
 
 from __future__ import annotations

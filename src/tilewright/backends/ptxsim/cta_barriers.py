@@ -1,15 +1,15 @@
-"""Barriers of a CTA, of a warp and of a cluster of CTAs; addresses of the shared memory of others.
+"""Barriers of a CTA, of a warp and of a cluster of CTAs; addresses in the shared memory of other CTAs.
 
     bar.sync 1, 64;      barrier.cta.arrive 2, 128;      bar.red.popc.u32 %r1, 0, %p1;      bar.warp.sync -1;
 
-A barrier of a CTA counts threads, by whole warps: those that wait and those that only arrive. When all have come, the
-waiting ones go on, and what the arrived ones did before is ordered before what they do next.
+A barrier of a CTA counts threads, by whole warps: those that wait and those that only arrive. When all have arrived,
+the waiting ones continue, and accesses before an arrival are ordered before accesses after the wait.
 
     mapa.shared::cluster.u32 %r2, %r1, %r3;      getctarank.shared::cluster.u32 %r4, %r2;
     barrier.cluster.arrive.aligned;              barrier.cluster.wait.aligned;
 
-What a thread does before it arrives at its cluster's barrier is ordered before what others do after they have waited.
-Loads and stores to `shared::cluster` are those of `accesses.py`: `shared.py` tells the CTA by the address.
+Accesses of a thread before it arrives at its cluster's barrier are ordered before those of others after their wait.
+Loads and stores to `shared::cluster` are in `accesses.py`: `shared.py` finds the CTA by the address.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Access of instruction families to their operands.
+"""The interface by which instruction families access operands.
 
 A family is a table from the leading parts of an opcode to a function that decodes one instruction, once per program,
-into a closure that runs it. The longest entry that fits wins: `cp.async.bulk` before `cp.async`.
+into a closure that runs it. The longest matching entry wins: `cp.async.bulk` before `cp.async`.
 
     def decode_not(instruction: Instruction, code: Decoder) -> Run:
         (source,) = instruction.sources
@@ -18,9 +18,9 @@ into a closure that runs it. The longest entry that fits wins: `cp.async.bulk` b
 To add a family: write such a file, and name its table in `families.py`. `read(machine)` gives one value per lane,
 inactive lanes included, or an array of one element where all lanes have the same. State that belongs to a machine
 (barriers, copies in flight) is a class with a `Machine` as its only argument: `machine.family(Barriers)`.
-A closure returns None to go on; an instruction that sends lanes elsewhere returns `[(step, mask), …]`.
+A closure returns None to go on; a branch returns `[(step, mask), …]`.
 `simple(meaning)` decodes an instruction that is one NumPy expression.
-`machine.fail(kind, text, lane)` reports a mistake of the kernel with everything that is known of its place.
+`machine.fail(kind, text, lane)` reports an error of the kernel with all that is known about its location.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of the simulator: a kernel does something that a GPU would not survive, or would not repeat.
+"""Errors of the simulator: behaviour of a kernel that is undefined or not deterministic on a GPU.
 
 out of bounds: load of 16 bytes at 0x1000040010, 16 bytes behind the 64 bytes of `x`
   kernel `add`, thread (4, 0, 0) of CTA (0, 0, 0)

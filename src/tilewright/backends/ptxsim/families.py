@@ -1,4 +1,4 @@
-"""All instructions the simulator knows: the tables of every family in one. `decoder.py` says how to add a family."""
+"""All simulated instructions: the joined tables of every family. `decoder.py` says how to add a family."""
 
 from __future__ import annotations
 

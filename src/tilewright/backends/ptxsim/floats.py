@@ -1,9 +1,9 @@
-"""Float arithmetic, to the bit.
+"""Bit-exact float arithmetic.
 
     add.rz.ftz.f32 %f3, %f1, %f2;      fma.rn.relu.bf16x2 %r4, %r1, %r2, %r3;      min.NaN.f16 %h3, %h1, %h2;
 
-Every operation rounds once. Results that are NaN are the one NaN of their type (0x7FFFFFFF, 0x7FFF), except those of
-f64 (`nan_bits.py`). `Lens` says how a type's bits become numbers and back; packed types have two columns.
+Every operation rounds once. Results that are NaN are the canonical NaN of their type (0x7FFFFFFF, 0x7FFF), except those
+of f64 (`nan_bits.py`). `Lens` converts between a type's bits and numbers; packed types have two columns.
 """
 
 from __future__ import annotations

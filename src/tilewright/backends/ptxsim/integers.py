@@ -3,8 +3,8 @@
     add.s32 %r3, %r1, %r2;      mad.wide.s32 %rd1, %r1, 4, %rd2;      min.s16x2 %r3, %r1, %r2;      dp4a.s32.s32 %r1, …;
     shl.b32 %r2, %r1, 5;        prmt.b32 %r3, %r1, %r2, 0x5410;       lop3.b32 %r4, %r1, %r2, %r3, 0x96;
 
-Results wrap. Division truncates; by zero it gives all ones, its remainder the dividend, as hardware does. Shifts by the
-width or more give zero, and the sign for `shr.s`; amounts are unsigned.
+Results wrap. Division truncates; division by zero gives all ones, with the dividend as remainder, as on hardware.
+Shifts by the width or more give zero, and the sign for `shr.s`; amounts are unsigned.
 """
 
 from __future__ import annotations

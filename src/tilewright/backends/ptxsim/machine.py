@@ -1,8 +1,8 @@
 """The machine: all threads of a batch of CTAs as lanes of NumPy vectors, and the scheduler.
 
-Lanes that stand at the same step run it together. Where they branch apart, the group at the lowest step runs first,
-so that lanes meet again where the program's branches join. A group that polls memory in a loop (a spin lock, an
-mbarrier) lets other warps run now and then. `bar.sync` parks lanes until the others have come.
+Lanes at the same step run it together. After a divergent branch the group at the lowest step runs first, so that lanes
+reconverge where the program's branches join. A group that polls memory in a loop (a spin lock, an mbarrier) is
+interrupted from time to time to let other warps run. `bar.sync` suspends lanes until the others have arrived.
 
 A register is one array over all lanes; arrays are never changed in place, so `mov` may share them.
 """

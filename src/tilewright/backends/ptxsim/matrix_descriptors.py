@@ -3,13 +3,13 @@
     descriptor = read_descriptor(bits, WGMMA_SWIZZLES)
     byte_addresses(descriptor, rows=64, depth=16, size=2, transposed=False)      # (row, bytes of the row)
 
-Rows are those of the first operand, or the columns of the second; the depth is what both are summed over. A matrix
-that is not transposed has the depth contiguous: eight rows of 16, 32, 64 or 128 bytes are a block, `stride` is from
-block to block. A transposed one has rows contiguous: blocks of eight places of the depth, `stride` from one eight to
-the next, `leading` from one width of the swizzle to the next. Without a swizzle the blocks are eight times 16 bytes,
-and `leading` and `stride` trade their parts where the matrix is transposed.
+Rows are those of the first operand, or the columns of the second; the depth is the dimension that is summed over. A
+matrix that is not transposed has the depth contiguous: eight rows of 16, 32, 64 or 128 bytes are a block, and `stride`
+is the distance between blocks. A transposed one has rows contiguous: a block has eight indices of the depth, `stride`
+is the distance between groups of eight, and `leading` that between widths of the swizzle. Without a swizzle blocks are
+eight times 16 bytes, and `leading` and `stride` are swapped where the matrix is transposed.
 
-`tcgen05.mma` is told by 32 bits more what product it makes:
+`tcgen05.mma` also takes a 32-bit instruction descriptor:
 
     form = instruction_descriptor("f16", bits)      # .rows 128, .columns 64, .first "bf16", .result "f32", …
     form.values(raw, form.first)                    # numbers from the bytes of shared memory

@@ -3,9 +3,9 @@
     mbarrier.init.shared::cta.b64 [%r1], 1;                    mbarrier.inval.shared::cta.b64 [%r1];
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 4096;  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;
 
-A phase ends when all arrivals of it have come and no bytes are outstanding. What asynchronous instructions do lands as
-late as it may: not before a warp looks at a phase that cannot end without it, in vain, and looks again.
-Whoever sees the end of a phase has waited for all who arrived in it.
+A phase ends when all its arrivals have come and no bytes are outstanding. Asynchronous instructions land as late as
+possible: only when a warp has tested a phase that cannot end without them, and tests it again. A warp that sees the end
+of a phase has waited for all that arrived in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Device memory: one heap with wide gaps between allocations, and a map that says of every byte what may be done.
+"""Device memory: one heap with wide gaps between allocations, and a map of the permitted accesses of each byte.
 
 memory = DeviceMemory()
 address = memory.copy_in(np.arange(8, dtype=np.float32), name="x")

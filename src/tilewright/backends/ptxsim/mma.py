@@ -1,4 +1,4 @@
-"""Matrix products of a warp, from registers to registers; and moves of small matrices to and from shared memory.
+"""Matrix products of a warp between registers, and moves of small matrices to and from shared memory.
 
     mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d…}, {a…}, {b…}, {c…};
     mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32.ue8m0
@@ -12,14 +12,14 @@ Registers of whole warps, and rows of shared memory:
     write_warps(machine, active, warps, writes, words)
     rows = read_rows(machine, addresses, lanes, 16)         # (lane, byte), checked
 
-Which lane holds what:
+The fragments of each lane:
 
     rows, columns = first_operand(rows=16, depth=16, bits=16)   # of f16: (lane, register, element) -> row, depth
     matrices = spread(values, rows, columns, (16, 16))          # (warp, lane, register, element) -> (warp, row, depth)
     gather(matrices, rows, columns)                             # and back
 
-One rule covers all shapes. Lane 4g + t has, in the first operand, row g of each eight rows and the elements of word t
-of each four words of the depth; a word is 32 bits, or one f64. Registers count rows first. The second operand has
+One rule covers all shapes. In the first operand, lane 4g + t has row g of each group of eight rows and word t of each
+group of four words of the depth; a word is 32 bits, or one f64. Registers count rows first. The second operand has
 column g in place of row g. In the accumulator lane 4g + t has row g and two neighbouring columns from 2t.
 
 The sum of one instruction: every product of two elements is exact; the products of one instruction are added in

@@ -1,4 +1,4 @@
-"""Values as they are: mov with packing and unpacking, selection, and addresses between spaces.
+"""Moves without conversion: mov with packing and unpacking, selection, and addresses between spaces.
 
 mov.b32 %r1, {%rs1, %rs2};      selp.b32 %r3, %r1, %r2, %p1;      cvta.to.global.u64 %rd2, %rd1;
 """

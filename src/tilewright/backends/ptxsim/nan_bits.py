@@ -1,9 +1,9 @@
-"""The bits of results that are NaNs, where hardware does not give the one NaN of their type.
+"""The bits of NaN results where hardware does not give the canonical NaN of their type.
 
     cvt.rn.f32.f64 %f1, %fd1;      0xFFF123456789ABCD -> 0xFFC91A2B       sign, the payload's upper bits, quiet
     add.f64 %fd3, %fd1, %fd2;      the second operand's NaN wins over the first one's
 
-PTX leaves most of these bits open. docs/simulator.md has the table of what was measured, and of what is assumed.
+PTX leaves most of these bits unspecified. docs/simulator.md has the table of measured and of assumed bits.
 """
 
 from __future__ import annotations

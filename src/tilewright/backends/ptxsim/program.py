@@ -1,4 +1,4 @@
-"""A PTX text as a program: its kernels, decoded when they are first asked for.
+"""A PTX text as a program: its kernels, decoded on first use.
 
 program = load(text)
 program.kernel("add").steps

@@ -1,12 +1,12 @@
-"""The order of a function's blocks by which lanes that branched apart meet again as early as they can.
+"""An order of a function's blocks in which diverged lanes reconverge as early as possible.
 
-The machine runs the lanes at the lowest step first. That is right where a block stands behind all blocks from which one
-gets to it, but compilers also write
+The machine runs the lanes at the lowest step first. That is right if every block comes after all its predecessors, but
+compilers also write
 
     @%p1 bra $rare;  $join: shfl.sync …;  ret;  $rare: …;  bra $join;      becomes      …  $rare: …  $join: …
 
-and rounds of a loop that end at several places: these get one place, at the end of the loop, from which all go back.
-Branches that really part a warp still do: whoever waits at a join waits in vain for lanes that never come there.
+and loops with several back edges: these get one latch, at the end of the loop. Branches that really diverge are not
+changed by this: a lane that waits at a join waits in vain for lanes that never get there.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Registers that groups of four warps give back and take: `setmaxnreg`.
+"""Registers that warp groups release and request: `setmaxnreg`.
 
     .maxnreg 168                                    what each thread has at first
     setmaxnreg.dec.sync.aligned.u32 24;             gives back 144 per thread
     setmaxnreg.inc.sync.aligned.u32 240;            waits until there are 72 more per thread
 
-The four warps of a group ask for one number, and wait for one another. Kernels without `.maxnreg` keep what they have,
-as the assembler leaves the instruction out.
+The four warps of a group request the same number, and wait for one another. Kernels without `.maxnreg` keep their
+registers, as the assembler drops the instruction.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
-"""The shadows of memory, by which races are found: for every place, who stored there, and who has read it.
+"""The shadows of memory, by which races are found: for each unit, the last writer and the readers.
 
-An access must be ordered behind conflicting ones by what its warp knows about the others:
+An access must be ordered after conflicting ones by the vector clock of its warp:
 
     clocks.barrier(arriving=[0, 1, 2, 3], waiting=[0, 1, 2, 3])     # bar.sync of four warps
     clocks.floor[2]          # accesses of any warp up to this time are ordered before warp 2's next ones
 
-Time advances with every synchronisation. An access of warp `v` at time `t` is ordered before what warp `w` does now
-when `t <= known[w, v]`: the vector clocks of race detectors, with one time for all warps.
+Time advances with every synchronisation. An access of warp `v` at time `t` is ordered before the current accesses of
+warp `w` when `t <= known[w, v]`: the vector clocks of race detectors, with one clock for all warps.
 
-Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and when each warp of the cluster
-has read it. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous
-instructions read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at
-most eight: two threads that store side by side then never share one.
+Shared memory: for every unit the shadow keeps the last writing warp and the time of the write, and for each warp of the
+cluster the time of its last read. Units that asynchronous copies will write (`pending`) may not be accessed; units that
+asynchronous instructions read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the
+program, at most eight, so that two threads that store to neighbouring addresses never share one.
 
-Global memory, as far as races there can be told:
+Global memory, as far as races there can be recognised:
 
     CTA 3 loads what CTA 1 has stored in the same launch, and has done nothing atomic since: the order is chance.
 
-Of every unit the shadow knows who stored it last and who read it last. Inside a cluster the clocks say whether a warp
-may rely on that. CTAs of different clusters are in no order; but one that has done an atomic operation, or a load with
-an order, since the other's access may know of it, and is believed. Stores of what is there already harm nobody, and so
-do stores behind loads of the same CTA: warps that hold copies of a tile all load it, and one of them stores it. Copies
-of blocks (bulk and tensor copies) are not watched.
+For every unit the shadow keeps its last writer and its last reader. Inside a cluster the clocks decide whether accesses
+are ordered. CTAs of different clusters are not ordered; but a CTA that has done an atomic operation, or a load with
+acquire semantics, since the other's access may be ordered after it, and is not reported. Stores of the value that is
+already there are not reported either, nor are stores after loads of the same CTA: warps that hold copies of a tile all
+load it, and one of them stores it. Block copies (bulk and tensor copies) are not watched.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Shared memory of a batch of CTAs, with a shadow that finds races and reads of what nobody stored.
+"""Shared memory of a batch of CTAs, with a shadow that finds races and reads of uninitialised bytes.
 
-Addresses count from the start of a CTA's own memory. Those of a cluster, which `mapa` gives and variables have where
-there are several CTAs, have `NAMED` set and the rank of the CTA above bit `WINDOW_BITS`: kernels clear or flip bits of
-the rank to name another CTA, as hardware lets them. A plain address means one's own memory. `locate` turns both into
-indices of `data`.
+Addresses count from the start of a CTA's own memory. Cluster addresses, which `mapa` returns and which variables have
+in clusters of several CTAs, have `NAMED` set and the rank of the CTA above bit `WINDOW_BITS`: as on hardware, kernels
+may clear or flip bits of the rank to address another CTA. A plain address is in the CTA's own memory. `locate` turns
+both into indices of `data`.
 
-Checks are the business of `shadow.py`; here stand the forms of its methods for lists of single bytes.
+The checks are in `shadow.py`; this file has the forms of its methods for lists of single bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values that go from lane to lane of a warp, and questions of a warp about the values of its lanes.
+"""Exchange between the lanes of a warp, and votes on the values of its lanes.
 
     shfl.sync.bfly.b32 %r2|%p1, %r1, 16, 31, -1;      vote.sync.ballot.b32 %r1, %p1, -1;
     match.any.sync.b32 %r2, %r1, -1;                  match.all.sync.b64 %r2|%p1, %rd1, -1;

@@ -1,11 +1,11 @@
-"""Maps of tensors that kernels make in global memory.
+"""Tensor maps that kernels make in global memory.
 
     tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r1], 0x1, %r2;
     tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r1], 128;
     fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
 
-A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` first. A copy may read its map until
-a wait covers the copy; until then no other map may be stored there.
+A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` before it is used. A copy may read
+its map until a wait covers the copy; until then no other map may be stored there.
 """
 
 from __future__ import annotations

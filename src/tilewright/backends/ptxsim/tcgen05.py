@@ -1,4 +1,4 @@
-"""Matrix products of sm_100: operands from shared and tensor memory, sums in tensor memory.
+"""Matrix products of sm_100: operands in shared and tensor memory, accumulators in tensor memory.
 
     @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1 + 0], %rd1, %rd2, %r2, %p2;
     @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p2;
@@ -6,14 +6,14 @@
     @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];
     @%p1 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r5], 3;
 
-One thread issues them, and they run one after the other. Results are computed at once; until the mbarrier of a later
-commit is looked at, sums are pending, and operands in use.
+One thread issues the instructions, and they execute in order. Results are computed at once; until the mbarrier of a
+later commit is tested, accumulators are pending and operands in use.
 
 A pair of CTAs, of ranks 2i and 2i + 1 in a cluster, computes 256 or 128 rows: each has half of the rows of A and of the
-sums, and half of the columns of B, at the same addresses; it has the scales of its rows of A, and of all columns of B.
-With 128 rows, each CTA keeps its 64 there for one half of the columns, and 64 rows further on for the other one. The
-simulator refuses pairs with 128 rows whose A is in tensor memory, or with scales; sparse products, `.ws`, and masks
-of output rows.
+accumulator, and half of the columns of B, at the same addresses; it has the scales of its rows of A, and of all columns
+of B. With 128 rows, each CTA keeps its 64 rows twice: for one half of the columns at the given row, and for the other
+half 64 rows further on. The simulator refuses pairs with 128 rows whose A is in tensor memory, or with scales; sparse
+products, `.ws`, and masks of output rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The 128 bytes that describe a tensor to the copy engine, as this simulator writes and reads them.
 
     map = TensorMap(address, "f16", shape=(64, 128), strides=(256,), box=(64, 64), swizzle=128)   # innermost first
-    map.encode()                                # what a launch passes by value, 128 bytes
-    decode(raw).box                             # what the device finds, after `tensormap.replace` too
+    map.encode()                                # 128 bytes, which a launch passes by value
+    decode(raw).box                             # as the device reads it, also after `tensormap.replace`
 
 NVIDIA does not publish the format, so this one is the simulator's own: every field that `tensormap.replace` can change
-has its place, and 128 zeros are a map to start from. Dimensions stand innermost first everywhere.
+has its bytes, and 128 zeros are a valid map to start from. Dimensions are listed innermost first everywhere.
 """
 
 from __future__ import annotations

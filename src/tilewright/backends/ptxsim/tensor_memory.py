@@ -1,14 +1,14 @@
-"""The tensor memory of sm_100: 128 rows of 512 words for every CTA, and what threads do with it.
+"""The tensor memory of sm_100: 128 rows of 512 words per CTA, and the accesses of threads to it.
 
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 128;
     tcgen05.st.sync.aligned.32x32b.x4.b32 [%r2 + 0], {%r3, %r4, %r5, %r6};      tcgen05.wait::st.sync.aligned;
     tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r3, %r4, %r5, %r6}, [%r2 + 0];     tcgen05.wait::ld.sync.aligned;
 
-An address has the row in its upper half and the column in its lower one. Warp i of each four reaches rows 32i to
-32i + 31. Loads and stores end when they are waited for: until then the words of a load are in use, and those of a
-store pending, as are those that products (`tcgen05.py`) will write. The registers of a load are there at once, although
-PTX promises them only behind the wait: ptxas orders their uses, and code of LLVM relies on that, which may move uses in
-front of the wait. What different warps do must be ordered by barriers, as in shared memory; products of one warp are
+An address has the row in its upper half and the column in its lower one. Warp i of each four reaches rows 32i to 32i +
+31. Loads and stores end when they are waited for: until then the words of a load are in use, and those of a store
+pending, as are those that products (`tcgen05.py`) will write. The registers of a load have their values at once,
+although PTX promises them only after the wait: ptxas orders their uses, and LLVM relies on that when it moves uses
+before the wait. Accesses of different warps must be ordered by barriers, as in shared memory; products of one warp are
 in order. Not simulated: `tcgen05.shift`, and loads that reduce.
 """
 

@@ -1,16 +1,16 @@
-"""Registers without a value: which may have none, and where such a value gets.
+"""Uninitialised registers: which may be read without a value, and where such a value spreads.
 
     @%p1 ld.global.b32 %r1, [%rd1];      // lanes without %p1 have no %r1
     add.s32 %r2, %r1, 1;                 // nor %r2
     selp.b32 %r3, %r2, 0, %p1;           // but all have %r3
 
-Compilers leave registers unset where nobody looks at them, so computing with one is fine. It is a mistake to take it
-for an address, to decide by it what is executed, and to store it to global memory.
+Compilers leave registers unset where their values do not matter, so computing with one is fine. It is an error to use
+it as an address, to branch or predicate on it, or to store it to global memory.
 
 Before a program runs, a walk over all its paths finds the registers that may be read unset. Most programs have none,
-and then nothing is watched. What passes through memory or another lane counts as set, and so does what `prmt` makes
-and what `mov` or `cvt` puts together from several registers, unless `cvt` has nothing but unset ones: compilers do that
-with parts of which some are unset, and take only the others out again.
+and then nothing is tracked. Values that pass through memory or another lane count as set, and so do the results of
+`prmt`, and those that `mov` or `cvt` combine from several registers, unless all sources of `cvt` are unset: compilers
+combine parts of which some are unset, and later extract only the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PTX's types as NumPy sees them: `types["s32"]` has 32 bits, kind "s" and dtype int32.
+"""PTX's types in NumPy: `types["s32"]` has 32 bits, kind "s" and dtype int32.
 
 Formats without a NumPy dtype (bf16, fp8, packed pairs) are read as unsigned bits of their width.
 
@@ -7,8 +7,8 @@ Elements of tensor instructions are numbers in registers and bytes, as float64 o
     read_elements(words.view(np.uint8), "f16")     # (…, bytes) -> (…, elements), every value exact
     write_elements(sums, "f32")                    # rounded once to nearest even: (…, elements) -> (…, bytes)
 
-Those of four bits and one bit lie with the lowest bits first. `e2m1`, `e2m3` and `e3m2` of the instructions of kind
-f8f6f4 have a byte each: six bits from bit 0, and four bits from bit 2.
+Elements of four bits and of one bit are packed with the lowest bits first. `e2m1`, `e2m3` and `e3m2` of the
+instructions of kind f8f6f4 have a byte each: six bits from bit 0, and four bits from bit 2.
 """
 
 from __future__ import annotations

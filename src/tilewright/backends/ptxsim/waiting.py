@@ -1,4 +1,4 @@
-"""The report of a deadlock: the warps that wait, and for what.
+"""The report of a deadlock: the waiting warps, and what each of them waits for.
 
     deadlock: threads poll memory that nobody changes any more
       kernel `pipelined`, thread (128, 0, 0) of CTA (0, 0, 0)

@@ -1,18 +1,18 @@
-"""Matrix products of a warp group, which run on while the warps do other things.
+"""Asynchronous matrix products of a warp group.
 
     wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {d…}, %rd1, %rd2, 1, 1, 1, 0, 1;
     wgmma.commit_group.sync.aligned;      wgmma.wait_group.sync.aligned 0;
 
-The result is computed when the product is issued, from what its operands hold then. Until a wait covers it the
-operands in shared memory are in use, and the registers of the accumulator hold a pattern that means nothing: a read
-before the wait is noticed in the results, and stores to the registers are lost. A product that goes on with the same
-accumulator finds the sums of the one before.
+The result is computed when the product is issued, from the current contents of its operands. Until a wait covers it,
+the operands in shared memory are in use, and the registers of the accumulator hold a poison pattern: a read before the
+wait shows in the results, and stores to the registers are lost. A product that continues with the same accumulator
+finds the sums of the one before.
 
-A product finds what threads stored to its registers only behind a `wgmma.fence`, and without one it writes sums that
-threads may still be reading: registers are unfenced at first, and once another instruction stores to them or, of
-accumulators, reads them. Plain moves do not count: compilers put them anywhere, and ptxas takes both registers for one.
-Not simulated: sparse products.
+A product sees values that threads stored to its registers only after a `wgmma.fence`; without one it also overwrites
+sums that threads may still be reading. Registers are unfenced at first, and again when another instruction stores to
+them or, if they are accumulators, reads them. Plain moves do not count: compilers put them anywhere, and ptxas
+coalesces both registers. Not simulated: sparse products.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HIR + parameters → TTIR: runs the steps of a function on tiles whose operations are recorded."""
+"""HIR + parameters → TTIR: executes the steps of a function on tiles that record their operations."""
 
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.evaluate.tiles import EvaluateOptions

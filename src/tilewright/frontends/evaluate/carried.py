@@ -1,4 +1,4 @@
-"""The variables that a run-time loop carries from turn to turn, and `while`, in every domain.
+"""The variables carried by a run-time loop, and `while`, in every domain.
 
     while i < n:             %acc, %i = scf.while (%acc = %start, …) { …, scf.condition(%c) %acc, … } do {
         acc += x         →       %0 = arith.addf %acc, %x
@@ -11,7 +11,7 @@ body is evaluated once more, too, if it needs a wider type for a variable, or if
 
     i = 5
     while n > 0:
-        for i in range(3): …     i has no value from the outer loop on: it is not carried
+        for i in range(3): …     i may have no value after the inner loop: it is not carried
 """
 
 from __future__ import annotations

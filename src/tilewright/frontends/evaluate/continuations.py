@@ -1,8 +1,8 @@
-"""Steps that several paths go on with, evaluated once, behind the branches that lead to them.
+"""Continuations shared by several paths, evaluated once, after the branches that lead to them.
 
-A branch with a `break`, `continue` or `return` inside has no end that all its paths come to, so each path that does not
-leave is followed by the rest of the program. Where copies of it would double with every such branch, the rest is a
-block with a number. A path that comes to it puts its variables aside and says so in a flag:
+A branch with a `break`, `continue` or `return` inside has no common end of all its paths, so each path that does not
+leave would be followed by a copy of the rest of the program. Where the copies would double with every such branch, the
+rest is a numbered block instead. A path that reaches it saves its variables and sets a flag:
 
     if a:                     %r:2 = scf.if %a -> (i1, i32) {      "goes on 1", "at 1: x"
         if b: continue            … "goes on 1" = not b
@@ -11,8 +11,8 @@ block with a number. A path that comes to it puts its variables aside and says s
         x = 2                     … f(x)
     f(x)                      }
 
-What is aside has other names than what the other paths keep, so the two never have to be merged; a path that lacks one
-of them gives it a value that nothing reads.
+Saved variables have other names than the variables of other paths, so the two never have to be merged; a path that
+lacks a saved variable gives it a value that is never read.
 """
 
 from __future__ import annotations

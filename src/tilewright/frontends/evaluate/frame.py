@@ -1,7 +1,7 @@
-"""One evaluation of one function: its variables, its registers, where its ops go, and the domain of its values.
+"""One evaluation of one function: its variables, registers, insertion point, and the domain of its values.
 
-Kernels and vectorized functions are evaluated by the same code. Two domains say what it does with the values that are
-known only at run time: tiles (`tiles.py`, for `jit`) and elements (`vectorizing/elements.py`, for `vectorize`).
+Kernels and vectorized functions are evaluated by the same code. The domain defines operations on values that are known
+only at run time: tiles (`tiles.py`, for `jit`) or elements (`vectorizing/elements.py`, for `vectorize`).
 """
 
 from __future__ import annotations

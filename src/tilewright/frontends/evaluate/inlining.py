@@ -4,7 +4,7 @@ Each combination of argument types and constants becomes one private function of
 
     helper(x, 3)  →  tt.call @module.helper__fp32_c3(%x)    tt.func private @module.helper__fp32_c3(%a: f32) -> f32
 
-The symbol says which function, and what it is specialised for, as Triton spells it:
+The symbol encodes the function and its specialisation in Triton's spelling:
 
     scale(x, 2.0) in kernels.py         kernels.scale__fp32_c2.0
     Pair(x, 3).total()                  kernels.Pair.total__kernels.Pair<fp32S64S, i32>
@@ -12,11 +12,11 @@ The symbol says which function, and what it is specialised for, as Triton spells
 
 A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
 
-Where a constant is needed, ops on constants are computed at once:
+Where a constant is required, ops on constants are folded at once:
 
     B = 4; tl.arange(0, B * 2)        %c4 = arith.constant 4; %8 = arith.muli %c4, %c2        8
 
-This is for functions whose reader cannot see that the program says `B: tl.constexpr = 4`: bytecode without source.
+This serves functions read from bytecode without source, in which `B: tl.constexpr = 4` leaves no trace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps that kernels take in their own way: stores, operators, calls, conditions."""
+"""Steps with a meaning of their own in kernels: stores, operators, calls, conditions."""
 
 from __future__ import annotations
 

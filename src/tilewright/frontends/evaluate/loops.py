@@ -7,7 +7,7 @@ The variables that a loop carries are those its body stores that have a value be
                                  scf.yield %0
                              }
 
-Compile-time values are carried only if the body really changes them, which shows after evaluating it once.
+Compile-time values are carried only if the body really changes them, which is known after one evaluation of it.
 `tl.static_range` is unrolled here.
 """
 

@@ -1,8 +1,9 @@
-"""The names that a kernel function sees besides its variables: closure, globals, built-ins.
+"""The names visible in a kernel function besides its variables: closure, globals, built-ins.
 
-A kernel may read a global only if changing it later makes no difference: modules, functions, classes, types, and
-values marked as `tl.constexpr`. As in Triton, a variable that has no value yet reads such a global of the same name,
-where Python raises UnboundLocalError; but not in run-time loops and branches, where a later round would find another.
+A kernel may read a global only if changing it later makes no difference: modules, functions, classes, types, and values
+marked as `tl.constexpr`. As in Triton, a variable that has no value yet reads such a global of the same name, where
+Python raises UnboundLocalError; but not in run-time loops and branches, where a later iteration would find another
+value.
 
 Python's `range` makes a `tl.range`, its `print` prints on the device, and its `min` and `max` also take tiles; its
 other functions work on compile-time values, as in Python.

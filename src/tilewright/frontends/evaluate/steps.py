@@ -1,4 +1,4 @@
-"""Steps that do the same in every domain."""
+"""Steps with the same meaning in every domain."""
 
 from __future__ import annotations
 

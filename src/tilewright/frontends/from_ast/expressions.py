@@ -1,4 +1,4 @@
-"""Expressions: each reader puts the steps of one kind of node and returns the register of its value."""
+"""Expressions: each reader emits the steps of one kind of node and returns the register of its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader's state: fresh registers, the block being filled, positions in the file."""
+"""The reader's state: new registers, the current block, positions in the file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""CPython bytecode → HIR: functions whose source is not at hand (the prompt, `exec`, frozen programs).
+"""CPython bytecode → HIR: for functions without source (the prompt, `exec`, frozen programs).
 
-`x: tl.constexpr = …` inside a function leaves nothing in its bytecode. Where the lines of the file are at hand, they
-say it; where not, values computed from constants alone are constants wherever one is needed (`evaluate/inlining.py`).
+`x: tl.constexpr = …` inside a function leaves no trace in its bytecode. If the lines of the file are available, the
+annotation is read from them; if not, values computed from constants alone are constants wherever one is required
+(`evaluate/inlining.py`).
 """
 
 from __future__ import annotations

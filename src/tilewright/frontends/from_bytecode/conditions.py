@@ -4,7 +4,7 @@
     b; branch false → Y
     X: …
 
-`if a: if b: X` is the same bytecode. They are told apart by their places: in one line, or indented twice.
+`if a: if b: X` is the same bytecode. The two are told apart by source positions: on one line, or indented twice.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The flow of control in a function's bytecode: blocks, loops, and where the two ways of a branch meet again.
+"""The control flow graph of a function's bytecode: blocks, loops, and where the sides of a branch join.
 
     0: load c; branch false → 5        block 0 goes to 2 and 5
     2: …; jump → 7                     `if c: … else: …`
-    5: …                               the ways of block 0 meet at 7
-    7: constant None; return           called END, like every way to leave without a value
+    5: …                               the sides of block 0 join at 7
+    7: constant None; return           called END, like every return without a value
 
-A loop's jumps back go to its latch instead, a point of its own that follows everything in the loop; so the graph has no
-cycles. Meeting points are immediate postdominators (Cooper, Harvey, Kennedy: A simple, fast dominance algorithm, 2001).
+A loop's back edges go to its latch instead, a node after everything in the loop, so the graph has no cycles. Joins are
+immediate postdominators (Cooper, Harvey, Kennedy: A simple, fast dominance algorithm, 2001).
 """
 
 from __future__ import annotations

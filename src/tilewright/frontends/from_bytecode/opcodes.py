@@ -1,4 +1,4 @@
-"""CPython's bytecode in one vocabulary; the only file that knows differences between Python versions.
+"""CPython's bytecode in one vocabulary; only this file depends on the Python version.
 
     3.11   LOAD_METHOD sum, PRECALL 1, CALL 1           method "sum", call (1, ())
     3.12   LOAD_ATTR (sum, method), CALL 1              method "sum", call (1, ())

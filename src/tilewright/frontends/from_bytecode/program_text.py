@@ -1,6 +1,6 @@
-"""The facts in the lines of the file that a function's bytecode does not have: `x: tl.constexpr`, `x := a`.
+"""Facts read from a function's source lines that its bytecode lacks: `x: tl.constexpr`, `x := a`.
 
-Places count bytes of UTF-8 within a line, as bytecode does.
+Columns count bytes of UTF-8 within a line, as in bytecode.
 """
 
 from __future__ import annotations

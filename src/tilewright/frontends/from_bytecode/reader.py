@@ -1,7 +1,7 @@
-"""Control flow: blocks of bytecode become nested HIR.
+"""Structured control flow: blocks of bytecode become nested HIR.
 
-A region is read from one point until it arrives at another: the sides of a branch until they meet, the body of a loop
-until its latch. What a branch becomes depends on what its sides leave on the stack and where they go:
+A region is read from one point until it arrives at another: the sides of a branch until they join, the body of a loop
+until its latch. A branch is classified by the values that its sides leave on the stack and by where they go:
 
     nothing                 if
     a value each            … if … else …

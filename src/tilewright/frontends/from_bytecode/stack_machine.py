@@ -1,9 +1,9 @@
-"""The stack machine, run on registers instead of values: each instruction takes registers and puts steps.
+"""The stack machine on registers instead of values: each instruction takes registers and emits steps.
 
     load x; load y; binary +; store z        r0 = load x; r1 = load y; r2 = add(r0, r1); store z = r2
 
-Besides registers the stack holds what never becomes a value: the empty place beside a callee, lists and dicts of
-arguments while they are put together, functions made on the spot.
+Besides registers the stack holds entries that never become values: the NULL beside a callee, lists and dicts of
+arguments under construction, and functions defined inline.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Bessel functions, for libdevice. All compute in fp64; the result of fp32 is rounded from that.
 
-Up to 8 Chebyshev series in x² (for y beside a logarithm), from there on cosine and sine of x with slowly varying
-factors. Largest errors for |x| ≤ 700: i0 4 ulp, i1 12 ulp; j and y of order n (1.5 + n/25)·1e-15 of the larger of
-|value| and √(2/πx), at most 1, which near their zeros is small against the size of the function nearby, not against its
-value.
+Up to x = 8 Chebyshev series in x² (for y beside a logarithm), from there on cosine and sine of x with slowly varying
+factors. Largest errors for |x| ≤ 700: i0 4 ulp, i1 12 ulp; j and y of order n (1.5 + n/25)·1e-15 times the larger of
+|value| and √(2/πx), where the latter counts as 1 at most. Near the zeros this is small in relation to the function
+nearby, not to its value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Chebyshev series of Bessel functions, lowest term first. Printed by tests/language/bessel_fits.py.
 
-Each is over the range of its argument, mapped to [-1, 1]; what is left out is below 2e-18 of the largest value.
+Each covers the range of its argument, mapped to [-1, 1]; omitted terms are below 2e-18 of the largest value.
 """
 
 # j0(x) by x², 0 ≤ x ≤ 8

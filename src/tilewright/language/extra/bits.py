@@ -1,4 +1,4 @@
-"""Functions of libdevice on bits. All are exact; none can overflow, whatever is checked.
+"""Functions of libdevice on bits. All are exact; none can overflow, so overflow checks do not affect them.
 
 popc(x)      how many bits are set, counted in pairs, then in fours, then in bytes
 """

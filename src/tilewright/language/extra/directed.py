@@ -1,10 +1,10 @@
-"""Functions of libdevice that round as their names say: _rn to nearest, _rz towards zero, _rd down, _ru up.
+"""Functions of libdevice with the rounding of their names: _rn to nearest, _rz towards zero, _rd down, _ru up.
 
 float2int_rd(x)      floor, then saturated; NaN gives 0
 ll2float_rz(x)       the nearest float, and one step back where that went too far
 add_rd(x, y)         tt.extern_elementwise {symbol = "__tw_add_rd"}
 
-Arithmetic rounds once, subnormal results and signs of zeros included, and never becomes a part of a fused operation.
+Arithmetic rounds once, subnormal results and signs of zeros included, and is never contracted into a fused operation.
 """
 
 from __future__ import annotations

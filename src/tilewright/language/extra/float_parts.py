@@ -1,6 +1,6 @@
 """Functions of libdevice on parts of floats (sign, exponent, neighbours, whole numbers near it), and lengths.
 
-All but lengths are exact. ilogb gives the least int32 for 0 and NaN and the largest for infinity, as CUDA's does.
+All but lengths are exact. ilogb gives the smallest int32 for 0 and NaN and the largest for infinity, as CUDA's does.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     @takes("fp32 -> fp32", "fp64 -> fp64")
     def sinpi(arg0): ...
 
-A form is the types of the arguments and that of the result. Arguments that are a form already only get one shape; any
-others are promoted to one type first, as in Triton, and refused if that makes no form either.
+A form is the types of the arguments and that of the result. If the arguments already have the types of a form, they are
+only broadcast to one shape; otherwise they are promoted to one type first, as in Triton, and refused if that matches no
+form either.
 """
 
 from __future__ import annotations

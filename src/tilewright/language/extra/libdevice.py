@@ -3,7 +3,7 @@
 libdevice.tanh(x)      math.tanh
 libdevice.pow(x, y)    tt.extern_elementwise {symbol = "__tw_pow"}
 
-The functions are the same on every target. Those of one op of the IR are here, the others in files by what they do.
+The functions are the same on every target. Functions that are one op of the IR are here, the others in files by topic.
 `fast_` functions are as exact as the others, `nearbyint` is `rint`.
 """
 

@@ -1,19 +1,19 @@
 """The error function's complement and inverses, the normal distribution, the gamma function, sin(πx) and cos(πx).
 
-They are libdevice's, and compute in fp64; fp32 is rounded from that. erfinv of fp32 computes in fp32, since P changes
-little with w: 2.2 ulp. So does erfc, 1.4 ulp: factors there have a second number for what they round off. The first
-functions here evaluate the tables of `special_tables.py`.
+They are libdevice's, and compute in fp64; fp32 results are rounded from that. erfinv of fp32 computes in fp32, since P
+changes little with w: 2.2 ulp. So does erfc, 1.4 ulp: some of its factors are pairs of floats, whose second part is the
+rounding error of the first. The first functions here evaluate the tables of `special_tables.py`.
 
     erfc(x) = exp(-x²) · erfcx(x)                 for x > 0.45, with what x² loses
     normcdf(x) = ½ · exp(-x²/2) · erfcx(-x/√2)    for x < -0.6
     erfinv(x) = x · P(w),  w = -ln(1 - x²)        erfcinv(y) = (1 - y) · P(w),  w = -ln(y · (2 - y))
 
-Gamma: up to 8 arguments are brought near 1 and 2 by factors, from there on Stirling's series; negative ones are
-reflected.
+Gamma: up to 8 arguments are moved near 1 and 2 by the recurrence, from there on Stirling's series is used; negative
+arguments are reflected.
 
 Largest errors of fp64 in ulp: erfc 5, erfcx 4, normcdf 5, erfinv 5, erfcinv 6, normcdfinv 7, sinpi and cospi 2, tgamma
-10, lgamma 4. These are CUDA's own, which says nothing of lgamma from -11 to -2.2: there it has zeros, and the error is
-at most 4.5e-16 in size where 4 ulp are less.
+10, lgamma 4. These are CUDA's own bounds, which exclude lgamma from -11 to -2.2: there it has zeros, and the absolute
+error is at most 4.5e-16 where 4 ulp are less.
 """
 
 from __future__ import annotations

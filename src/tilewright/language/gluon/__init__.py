@@ -1,11 +1,11 @@
-"""Gluon, the language below `tl`: its programs name layouts, shared memory, barriers and groups of warps.
+"""Gluon, the language below `tl`, with explicit layouts, shared memory, barriers and warp groups.
 
     from tilewright.gluon import language as gl
 
     layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
     offsets = gl.arange(0, 512, layout=layout)
 
-What tiles and numbers are, and most functions, are those of `tilewright.language`.
+Tiles, numbers and most functions are those of `tilewright.language`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Buffers in shared memory, as Gluon's programs see them."""
+"""Buffers in shared memory in Gluon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gl.inline_asm`: a piece of PTX for each thread, which gets all the registers that the thread has of each tile.
+"""`gl.inline_asm`: one piece of PTX per thread, with all the registers that the thread holds of each tile.
 
 @gluon.constexpr_function
 def negated(outputs, inputs):

@@ -1,4 +1,4 @@
-"""A program as a whole: its warps and CTAs, and where they meet."""
+"""Whole programs: the numbers of warps and CTAs, and barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles with layouts: made from nothing, loaded, stored, and moved to another layout."""
+"""Tiles with layouts: creation, loads, stores, and conversion to another layout."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""cvt: conversions from one type to another, rounded as the name says.
+"""cvt: conversions between types, with the rounding that the opcode names.
 
-cvt.rzi.s32.f32 $0, $1;             towards zero, kept in the range of s32; NaN gives 0
-cvt.rn.f16x2.f32 $0, $1, $2;        two numbers to two halves, the first one upper
-cvt.sat.u8.s32 $0, $1;              kept in the range of u8, and put into a wider register with zeros
+cvt.rzi.s32.f32 $0, $1;             towards zero, saturated to s32; NaN gives 0
+cvt.rn.f16x2.f32 $0, $1, $2;        two numbers to two halves, the first one in the upper half
+cvt.sat.u8.s32 $0, $1;              saturated to u8, and zero-extended to a wider register
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     FLOATS["fma.rn"].compute(x, y, z)      x · y + z, rounded once
 
-What PTX leaves to the hardware (`ex2.approx`, `tanh.approx`) has no exact meaning and is not here. PTX ISA, sections
+Instructions whose results PTX does not define exactly (`ex2.approx`, `tanh.approx`) are not here. PTX ISA, sections
 "Floating point" and "Half precision floating point".
 """
 

@@ -1,12 +1,12 @@
-"""The registers of inline assembly: each holds a tile, one element for each time that the text runs.
+"""The registers of inline assembly: each holds a tile, one element per execution of the text.
 
     registers = RegisterFile({"$1": Held(32, tile)}, {"t0": 8, "t1": 8})
     registers.read(Register("$1"), uint32)      the bits of $1 as uint32
     registers.write(Register("t0"), tile)
 
-A register has a width and no type: its bits are read as each instruction takes them.
+A register has a width and no type: each instruction interprets its bits.
 
-The reference semantics of one kind of instruction say what it computes, and of which types:
+The semantics of one kind of instruction are its function and its types:
 
     "shl": Semantics(shift_left, only("b16 b32 b64"), then(uint32))
 

@@ -1,4 +1,4 @@
-"""A text of inline assembly, computed: one instruction after the other, each for all elements.
+"""Execution of a text of inline assembly: one instruction after the other, each for all elements.
 
 run(parse_inline("shl.b32 $0, $1, 3;", …), registers)      $0 holds what $1 holds, shifted
 
@@ -6,12 +6,12 @@ ld and st access memory at the addresses in a register:
 
 @p ld.global.v2.b32 {$0, $1}, [$2+8];      st.global.b8 [$3], $0;
 
-Elements are in registers, where several narrow ones share one of 32 bits:
+Elements are in registers; several narrow elements share one of 32 bits:
 
     registers_of(x, pack=4)      x of uint8: one register with four neighbours; x of float32: four registers
     elements_of(found, uint8, (64,), pack=4)
 
-Neighbours are those of the tile in row-major order. Of a scalar there is one; what else is in its register is 0.
+Neighbours are those of the tile in row-major order. A scalar is one element; the rest of its register is 0.
 """
 
 from __future__ import annotations

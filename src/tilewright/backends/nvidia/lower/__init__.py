@@ -1,1 +1,1 @@
-"""TTGIR as LLVM IR for NVIDIA's GPUs: what each thread of a block does."""
+"""TTGIR as LLVM IR for NVIDIA's GPUs: the code of one thread of a CTA."""

@@ -1,4 +1,4 @@
-"""The instructions that move a tile between registers and shared memory, and what each of them moves; as plain data.
+"""Plans, as plain data, of the instructions that move a tile between registers and shared memory.
 
 Eight registers of fp16 that follow one another in a row of the buffer are one access of 16 bytes:
 
@@ -6,13 +6,14 @@ Eight registers of fp16 that follow one another in a row of the buffer are one a
     plan.unit, plan.moves[0].registers         # Unit.VECTOR, (0, 1, 2, 3, 4, 5, 6, 7)
     plan.place.columns["lane"]                 # (64, 128, …): by how many bytes each bit of the lane moves the address
 
-With `ldmatrix` and `stmatrix` lanes give the addresses of rows that other lanes hold: `place` is of the address.
+With `ldmatrix` and `stmatrix`, a lane gives the address of a row that other lanes hold; `place` is then that of the
+address.
 
-A `Place` is where each bit of a thread's place goes, of a linear layout:
+A `Place` is the part of a linear layout that maps the bits of a thread's position to coordinates:
 
     place = place_of(layout, axis=0)
     place.columns["lane"]          # what each bit of the lane adds (by XOR) to the coordinate
-    place.constant(5)              # (0, 12): register 5 lies 12 behind register 0
+    place.constant(5)              # (0, 12): register 5 is 12 after register 0
 """
 
 from __future__ import annotations

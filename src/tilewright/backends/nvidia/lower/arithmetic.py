@@ -1,4 +1,4 @@
-"""Arithmetic where a GPU has instructions of its own.
+"""Arithmetic by the GPU's own instructions.
 
     arith.addf  f16, bf16     add.f16, fma.rn.bf16        computed in the format itself, not in f32
     arith.divf  f32           div.full.f32                two units in the last place, as Triton's
@@ -6,9 +6,9 @@
     arith.shli                shl.b32                     by the width or more: 0
                 i64           min.u64, shl.b64            by numbers of 2³² and more, too
 
-LLVM says that a division by zero never happens, and would change what a program does that looks for zeros elsewhere;
-so divisions by what is no constant are instructions that LLVM does not look into. It leaves shifts by the width or more
-to `shl.b64`, which sees the lower half of a number of 64 bits.
+In LLVM a division by zero is undefined behaviour, from which LLVM would conclude that the divisor is not zero elsewhere
+in the program. Divisions by values that are not constant are therefore inline assembly, which LLVM does not look into.
+It leaves shifts by the width or more undefined as well, and `shl.b64` reads only the low 32 bits of the amount.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Copies to shared memory that run while the program goes on: `cp.async` from global memory, `st.async` from registers.
+"""Asynchronous copies to shared memory: `cp.async` from global memory, `st.async` from registers.
 
     %t = ttg.async_copy_global_to_local %pointers, %buffer mask %m : …
 
     cp.async.cg.shared.global [ $0 + 0 ], [ $1 + 0 ], 0x10, $2;          $2: 16, or 0 where the mask is false
 
-What is masked off becomes 0: a pipelined load with another value selects it when it reads the buffer.
+Masked-off elements become 0. A pipelined load with another value for them selects it when it reads the buffer.
 
     ttng.async_shared_store %tile, %buffer, %barrier
 
     st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [ $0 ], { $1, … }, [ $5 ];
 
-Tiles go to the shared memory of all CTAs that have a part of the buffer; the barrier of each counts the bytes there.
+A tile goes to the shared memory of every CTA that has a part of the buffer; the mbarrier of each CTA counts the bytes
+that arrive there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Atomic accesses of global memory, and of shared memory at places that a tile of indices says.
+"""Atomic accesses of global memory, and of shared memory at addresses given by a tile of indices.
 
     %old = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x, %m : …
 
@@ -8,9 +8,9 @@
 
     @%mask atom.shared.cta.relaxed.add.u32 %old, [%place], %value;
 
-Of all threads that have an element one does its access. What it found goes through shared memory to the others, if the
-program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0.
-Each block of a cluster has a buffer of its own in shared memory, and does its own accesses.
+Of all threads that hold an element, one accesses memory. If the program uses the old value, that thread hands it to the
+others through shared memory. Additions to neighbouring floats are one access: two f16 everywhere, 16 bytes since
+compute capability 9.0. Each CTA of a cluster has a buffer of its own in shared memory and does its own accesses.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     %s = ttg.memdesc_index %b[%i] : … -> !ttg.memdesc<64x32xf16, …>                       base: + 4096 * %i
     %p = ttg.memdesc_subslice %s[0, 16] : … -> !ttg.memdesc<64x16xf16, …, 64x32>          within: 32, added by XOR
 
-A buffer is its first byte, and where in its swizzled layout a part of it begins. The layout of a part is that of the
-whole allocation, so an element lies at the XOR of both. Transposing and reshaping change neither.
+A buffer is represented by the address of its first byte and by the offset of the view within its swizzled layout. A
+view has the layout of the whole allocation, so the offset of an element is the XOR of the view's offset and its own.
+Transposing and reshaping change neither.
 """
 
 from __future__ import annotations

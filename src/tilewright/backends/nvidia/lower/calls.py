@@ -1,14 +1,14 @@
-"""Functions: kernels, functions that they call, and calls.
+"""Functions: kernels, device functions, and calls.
 
     tt.call @scaled(%x) : (tensor<128xf32, #blocked>) -> f32
 
     %r = call float @scaled(ptr addrspace(3) %shared, ptr addrspace(1) %scratch, …, float %x0)
 
-A function that is called gets the place of its shared memory, which lies in that of its caller, and the two pointers
-that kernels get. Tiles are handed over register by register.
+A called function gets the address of its shared memory, which is a part of its caller's, and the two scratch pointers
+that kernels get. Tiles are passed register by register.
 
-`ttg.global_scratch_alloc` is a program's own part of the memory that a launch gives all programs: its address is the
-scratch parameter + number of this program * bytes of one + offset.
+`ttg.global_scratch_alloc` is a program's own part of the scratch memory of a launch: its address is the scratch
+parameter + program number * bytes per program + offset.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Cluster launch control of sm_100: a program takes over the work of one that has not started.
+"""Cluster launch control of sm_100: a running program takes over the work of one that has not started.
 
 ttng.clc_try_cancel %answer, %bar       @%p clusterlaunchcontrol.try_cancel.async.shared::cta… [%answer], [%bar];
 %r = ttng.clc_load_result %answer       ld.shared.v2.b64
 %i = ttng.clc_is_canceled %r            clusterlaunchcontrol.query_cancel.is_canceled.pred.b128
 
-One thread of a cluster asks; all its CTAs get the answer. The intrinsics are LLVM's; PTX ISA, "clusterlaunchcontrol",
-says what they mean.
+One thread of a cluster sends the request; all its CTAs get the answer. The intrinsics are LLVM's; PTX ISA,
+"clusterlaunchcontrol", defines their meaning.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
           %x0 = phi float [ %init0, %entry ], [ %y0, %latch ]          one phi per register
           br i1 %again, label %body, label %after
 
-Values of any kind cross: scalars, the registers of tiles, what memory descriptors are made of, and tokens, which are
-nothing.
+Values of every kind can be block arguments: scalars, the registers of tiles, the parts of memory descriptors, and
+tokens, which have no registers.
 """
 
 from __future__ import annotations

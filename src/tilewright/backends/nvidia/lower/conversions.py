@@ -5,11 +5,12 @@
     floats -> integers                 cvt.rzi: saturates, and NaN is 0
     ttg.fp4_to_fp                      f16 or bf16 of 4-bit floats, two in each byte
 
-8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share, which
-gives the same: the largest number for what is beyond the range.
+8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by the code that back ends
+share. Its results are the same: values out of range saturate.
 
-A code of 4 bits has a sign, two bits of exponent and one of mantissa. Put where the wider format has them, they are the
-number times a power of two, also for the one denormal number; so a byte becomes two numbers by shifts and one product.
+A 4-bit code has a sign, two exponent bits and one mantissa bit. Moved to the corresponding bits of the wider format,
+they are the number times a power of two, also for the one denormal number. So a byte becomes two numbers by shifts and
+one multiplication.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ttg.convert_layout`: registers get other names, lanes exchange values, or the tile goes through shared memory.
+"""`ttg.convert_layout`: registers are renumbered, lanes exchange values, or the tile goes through shared memory.
 
 %b = ttg.convert_layout %a : tensor<32xf32, #blocked> -> tensor<32xf32, #blocked1>
 

@@ -1,15 +1,15 @@
-"""Values that go from lane to lane of a warp: shuffles of elements of any type, and folds of whole warps.
+"""Exchange between the lanes of a warp: shuffles of elements of any type, and reductions of whole warps.
 
 shuffled(lowerer, "bfly", "float", "%v3", 16)      # the value of the lane whose number differs in bit 4
 shuffled(lowerer, "idx", "i64", "%v3", "%v7")      # the value of lane %v7, in two words
 
-What a reduction or a scan combines them with is its region, written once for each use:
+The function by which a reduction or a scan combines values is its region, which is inlined at each use:
 
 combine = Combination(lowerer, op)
 combine(["%a0", "%a1"], ["%b0", "%b1"])            # two operands: each element is a row of two values
 
-`redux.sync` folds a whole warp: it adds, compares and combines the bits of 32-bit integers; the compute capability 10.0
-also compares f32. Sums of 64 bits are put together from three of 32 bits, so that no carry is lost:
+`redux.sync` reduces a whole warp: it adds, compares and combines the bits of 32-bit integers; compute capability 10.0
+also compares f32. A 64-bit sum is put together from three 32-bit sums, so that no carry is lost:
 
     high 32 bits, bits 16 to 31, bits 0 to 15 of each lane's number → three sums → the sum
 """

@@ -1,14 +1,14 @@
-"""Elements found by their numbers: `tt.gather`, buffers indexed by a tile, and the bins of `tt.histogram`.
+"""Indexed elements: `tt.gather`, buffers indexed by a tile, and the bins of `tt.histogram`.
 
-%g = tt.gather %x[%i] {axis = 0}        within warps: the lane that has the element is asked for each register that
-                                        may be it; otherwise the tile goes to shared memory, and each thread looks
-%g = tt.gather %x[%i ^ 16]              as sorting networks do: one shuffle of each register, or only other registers
+%g = tt.gather %x[%i] {axis = 0}        within a warp: shuffles from the lane that has the element, one for each register
+                                        that may hold it; otherwise through shared memory
+%g = tt.gather %x[%i ^ 16]              in sorting networks: one shuffle of each register, or a renumbering of registers
 
 %y = ttg.local_gather %b[%i] {axis = 0 : i32} : …          %y[r, c] = %b[%i[r, c], c]
 ttg.local_scatter %b[%i], %x {axis = 0 : i32} : …          %b[%i[r, c], c] = %x[r, c]
 
-The layout of a buffer is linear, so an address is the XOR of two parts: that of an element's other coordinates, which
-is known but for the thread, and that of its index.
+The layout of a buffer is linear, so an address is the XOR of two parts: one from an element's other coordinates, which
+depends on the thread only, and one from its index.
 
 The bins of a histogram are in shared memory; every thread adds its elements one by one:
 

@@ -1,11 +1,11 @@
-"""PTX that a program brings along.
+"""Inline PTX of a program.
 
     %y = tt.elementwise_inline_asm "add.f16x2 $0, $1, $2;" {constraints = "=r,r,r", packed_element = 2 : i32, …} %a, %b
 
     %v = call <2 x half> asm "add.f16x2 $0, $1, $2;", "=r,r,r"(<2 x half> %a01, <2 x half> %b01)
 
-`packed_element` elements are computed at once. Those narrower than 32 bits share registers. `ttg.inline_asm` is one
-piece for all registers of a thread; buffers in shared memory are their addresses there.
+`packed_element` elements are computed at once. Elements narrower than 32 bits share registers. `ttg.inline_asm` is one
+piece of assembly for all registers of a thread; a buffer in shared memory is passed as its address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops that have no lowering for NVIDIA's GPUs yet, and why: the error that a kernel with one gets says so."""
+"""Ops that have no lowering for NVIDIA's GPUs, each with the reason that its compile error gives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One function of TTGIR being written as LLVM IR for a GPU: what each thread of a block does.
+"""The lowering of one function of TTGIR to LLVM IR: the code of one thread of a CTA.
 
-A tile is what its layout says: each thread holds some of its elements, one per register. So a tile of 128 elements over
-128 threads with `sizePerThread = [1]` is one LLVM value, and an op on it is one instruction:
+The layout of a tile says which of its elements each thread holds, one per register. So a tile of 128 elements over 128
+threads with `sizePerThread = [1]` is one LLVM value, and an op on it is one instruction:
 
     %c = arith.addf %a, %b : tensor<128xf32, #blocked>       %v9 = fadd contract float %v7, %v8
 

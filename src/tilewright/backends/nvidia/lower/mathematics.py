@@ -1,4 +1,4 @@
-"""Functions: by an instruction where the hardware has one that Triton uses, else by `backends/llvm/mathlib.py`.
+"""Math functions: by an instruction where the hardware has one that Triton uses, else by `backends/llvm/mathlib.py`.
 
     math.exp    f32     ex2.approx.f32 of the product with log2 e
     math.exp2   f32     ex2.approx.ftz.f32; without enable_reflect_ftz ex2.approx.f32
@@ -8,19 +8,20 @@
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
     math.tanh   f32     a short polynomial, and from 0.55 on 1 - 2 / (1 + e^2x) by ex2.approx and rcp.approx; 2 ulp
     pow         f32     without doubles, which are slow or few; f64: a function of the module
-    math.log    f32     one polynomial; what is negative, infinite or NaN has code of its own; so has math.log2
+    math.log    f32     one polynomial; code of its own for negative, infinite and NaN; likewise math.log2
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
 
 Functions of f16, bf16 and fp8 are computed in f32 and rounded.
 
-Powers of f32 are computed with sums of two where one float is not exact enough:
+Powers of f32 use pairs of floats (high and low part) where one float is not exact enough:
 
     x^y = 2^(y · log2 x)          log2 x = e + log2 m = e + h · (1 + q),  m in [√½, √2)
     h = u · log2 e,  u = 2f / (2 + f),  f = m - 1                 q = u²/12 + u⁴/80 + …
 
-The exponent is at most 150, and its error is that of the result: the logarithm needs 8 bits more than a float has.
-Signs, zeros, infinities and NaN have code of their own, which others jump over. 1 ulp.
+The exponent is at most 150, and its absolute error is the relative error of the result, so the logarithm needs 8 bits
+more than a float has. Signs, zeros, infinities and NaN have code of their own, which ordinary arguments jump over. The
+error is 1 ulp.
 """
 
 from __future__ import annotations

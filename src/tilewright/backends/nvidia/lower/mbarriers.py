@@ -3,8 +3,8 @@
 ttng.barrier_expect %b, 8192, %p            bar.sync 0;  @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [ %b ], 8192;
 ttng.wait_barrier %b, %phase                mbarrier.try_wait.parity in a loop, by every thread
 
-One thread sets up, arrives and invalidates. CTAs of a cluster may share a barrier, which is that of the first of them:
-all arrive there, and only that one waits.
+One thread initialises the barrier, arrives and invalidates it. CTAs of a cluster may share a barrier, which is that of
+the first of them: all arrive there, and only the first one waits.
 
 ttng.barrier_expect %b, 8192, %p            %l = and %b, ~0x01000000     of pairs of CTAs: the even one's
                                             @%q mbarrier.arrive.expect_tx.shared::cluster.b64 _, [ %l ], 8192;

@@ -1,12 +1,12 @@
 """Loads and stores of global memory.
 
-    %x = tt.load %p, %m, %o : tensor<1024x!tt.ptr<f32>, #blocked>      four registers that lie together are one access:
+    %x = tt.load %p, %m, %o : tensor<1024x!tt.ptr<f32>, #blocked>      four neighbouring registers are one access:
 
-    mov.u32 $0, $6; mov.u32 $1, $7; …            what elements that are masked off get
+    mov.u32 $0, $6; mov.u32 $1, $7; …            values of masked-off elements
     @$5 ld.global.v4.b32 { $0, $1, $2, $3 }, [ $4 + 0 ];
 
-How many registers lie together is what axis info says of the pointers, and how long runs of the mask are equal.
-Registers that hold copies are loaded once; of threads that hold copies one stores.
+How many registers form one access follows from the axis info of the pointers and from the length of equal runs of the
+mask. Registers that hold copies are loaded once; of threads that hold copies, one stores.
 """
 
 from __future__ import annotations

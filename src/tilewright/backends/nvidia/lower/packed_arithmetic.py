@@ -1,8 +1,8 @@
-"""Arithmetic on pairs of floats that lie side by side: `ttng.packed_arith`.
+"""Packed arithmetic on pairs of neighbouring floats: `ttng.packed_arith`.
 
 %f = ttng.packed_arith add %x, %y : …f16        add.f16x2 %r3, %r1, %r2;
 
-Registers that hold copies of others are left out. The others go in pairs of neighbours.
+Registers that hold copies of others are left out. The others are paired with their neighbours.
 """
 
 from __future__ import annotations

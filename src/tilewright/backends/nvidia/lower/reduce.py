@@ -1,15 +1,15 @@
-"""`tt.reduce`: each thread folds its registers, then lanes fold theirs by shuffles, then warps theirs through memory.
+"""`tt.reduce`: each thread reduces its registers, then lanes by shuffles, then warps through shared memory.
 
 %s = "tt.reduce"(%x) <{axis = 0}> ({ … arith.addf … }) : (tensor<1024xf32, #blocked>) -> f32        4 warps
 
 %v1 = fadd …                                     registers, neighbours first
 %v9 = llvm.nvvm.shfl.sync.bfly.i32 … 16          lanes, the highest bit first; or all at once by redux.sync
-%v21 = llvm.nvvm.shfl.sync.idx.i32 … %first      what depends on the order of two elements: the first lane's, for all
-store float …, ptr addrspace(3) …                one part of each warp
+%v21 = llvm.nvvm.shfl.sync.idx.i32 … %first      for functions that are not commutative: all lanes take the first one's result
+store float …, ptr addrspace(3) …                one partial result of each warp
 barrier
-load <4 x i32> …                                 some parts, folded here; the others lanes fold: the shortest mix
+load <4 x i32> …                                 some partial results are reduced in a thread, the rest by shuffles, whichever is shorter
 
-The scratch memory is what `analysis/reduction_plan.py` reserves. Sums are added in Triton's order.
+The scratch memory is reserved by `analysis/reduction_plan.py`. Additions happen in Triton's order.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     words.pack(w, "half", eight_values)      # four i32
     words.unpack(w, "half", four_words)      # the eight values again
 
-A truth value is a byte in memory, 1 for true as programs on the host have it.
+A boolean (i1) is a byte in memory, 1 for true, as on the host.
 """
 
 from __future__ import annotations

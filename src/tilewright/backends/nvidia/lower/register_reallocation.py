@@ -1,10 +1,11 @@
-"""Registers are reallocated among groups of four warps, while each does its part of a `ttg.warp_specialize`.
+"""Reallocation of registers among warp groups for the duration of a `ttg.warp_specialize`.
 
     at entry: 168 for each thread of 12 warps
     warps 4 to 7: partitions that want 24; warps 8 to 11: partitions that want 240
     Reallocation(own=240, others=(24, 240)): warps 0 to 3, the kernel's own, take what the others leave
 
-A group has what the most demanding of its partitions wants; what is left over is the kernel's own.
+A warp group gets the number of registers that the most demanding of its partitions requests; the kernel's own warps get
+what is left over.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The place of a program in the grid, and what it reports: prints and assertions, by `vprintf` and `__assertfail`.
+"""Program ids, and output of programs: prints and assertions, by `vprintf` and `__assertfail`.
 
     tt.print " x: " : %x : tensor<64xi32>      pid (0, 0, 0) idx ( 0) x: 7          one line per element, in any order
-    tt.assert %c, "in range"                   the launch fails, with the message and the place in the source
+    tt.assert %c, "in range"                   the launch fails, with the message and the source location
 
-An element that several threads have is printed by one of them. The lines are those of the CPU, see
+An element that several threads hold is printed by one of them. The lines have the format of the CPU's, see
 `support/kernel_output.py`.
 """
 

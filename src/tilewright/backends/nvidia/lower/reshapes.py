@@ -1,10 +1,10 @@
-"""Ops that only say anew where elements of a tile are: each register of the result is one of the operands.
+"""Shape ops that move no data: each register of the result is a register of an operand.
 
-%c = tt.join %a, %b : 32 -> 32x2       registers of %a and %b in turns
+%c = tt.join %a, %b : 32 -> 32x2       registers of %a and %b, alternating
 %d = tt.trans %c                       the same registers, in the order of the result's layout
 
-The verifier has seen to it that no element has to leave its thread. A `tt.reshape` that may reorder elements, and
-`tt.cat`, take the registers as they come.
+The verifier has ensured that no element has to leave its thread. A `tt.reshape` that may reorder elements, and
+`tt.cat`, take the registers in their order.
 """
 
 from __future__ import annotations

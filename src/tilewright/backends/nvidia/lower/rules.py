@@ -1,4 +1,4 @@
-"""Rules for one element, and what applies them to the registers of tiles."""
+"""Lowering rules for one element, and the function that applies them to the registers of tiles."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""`tt.scan`: each thread scans its registers, then lanes scan what these leave, then warps.
+"""`tt.scan`: each thread scans its registers, then lanes scan the totals, then warps theirs.
 
 %c = "tt.scan"(%x) <{axis = 0, reverse = false}> ({ … arith.addf … }) : tensor<1024xf32, #blocked>
 
 The bits of an index along the axis belong to registers, lanes, warps, and again registers, in this order for most
-layouts: runs. The totals of each run are scanned by the next one, whose result says what comes before: nothing for the
-first, for others a carry, which is combined with each element once. Shuffles go to neighbours at distances 1, 2, 4, ….
-A reverse scan is the same with all orders turned around, so it takes as many instructions.
+layouts; each such group of bits is a run. The next run scans the totals of each run. Its result is the carry into each
+part, which is combined with each element once; the first part has none. Shuffles go to neighbours at distances 1, 2, 4,
+…. A reverse scan is the same with all orders reversed, so it takes as many instructions.
 
-Rows are computed on demand, in the order of the results: totals of other warps are read when a result needs them,
-so that few are in registers at once.
+Rows are computed on demand, in the order of the results: a total of another warp is read when a result needs it, so
+that few are in registers at once.
 """
 
 from __future__ import annotations

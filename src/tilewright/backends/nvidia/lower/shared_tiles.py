@@ -1,9 +1,9 @@
-"""Tiles between registers and shared memory, as `access_plan` plans it.
+"""Moves of tiles between registers and shared memory, according to a plan of `access_plan`.
 
 store_tile(lowerer, values, "half", plan, Bytes("1024"))
 
-%p = getelementptr i8, ptr addrspace(3) @global_smem, i32 %place        where this thread's part begins
-store <8 x half> %v, ptr addrspace(3) …, align 16                       at constant distances from there
+%p = getelementptr i8, ptr addrspace(3) @global_smem, i32 %place        where this thread's elements begin
+store <8 x half> %v, ptr addrspace(3) …, align 16                       at constant offsets from there
 """
 
 from __future__ import annotations

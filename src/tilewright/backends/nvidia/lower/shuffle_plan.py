@@ -1,12 +1,12 @@
-"""Exchange among a warp's lanes for a tile that changes its layout: what each sends, to whom, and where it goes.
+"""Shuffles within a warp for a change of layout: the registers that each lane sends and receives.
 
     plan = shuffle_plan(before, after, bits=32)
-    plan.rounds[1].lane, plan.sends[0].registers       # all lanes ask the lane whose number is theirs XOR this
+    plan.rounds[1].lane, plan.sends[0].registers       # all lanes read from the lane whose number is theirs XOR this
 
-At most one bit of the register and one of the lane trade places (`movement.exchanges`). Where they do, each lane needs
-two registers of every pair from two lanes, and each lane has one for each of two lanes. In round q a lane with bit b
-asks for its register b XOR q, so every lane is asked by one lane alone, and knows by the parity of its own number which
-of its two registers that lane wants. So there are a choice, a shuffle, and a choice again.
+At most one bit of the register number and one of the lane number are exchanged (`movement.exchanges`). If so, each lane
+needs two registers of every pair from two lanes, and provides one for each of two lanes. In round q a lane with bit b
+reads register b XOR q, so every lane is read by one lane only, and knows by the parity of its own number which of its
+two registers that lane reads. A round is therefore a select, a shuffle, and another select.
 """
 
 from __future__ import annotations

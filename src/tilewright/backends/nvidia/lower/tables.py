@@ -1,4 +1,4 @@
-"""All lowerings, by the name of the op: every file of lowerings ends with its own table."""
+"""All lowerings by the name of the op; every file of lowerings ends with its own table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles whose elements are known by their place: ranges, constants, copies of scalars; and pointers.
+"""Tiles whose elements follow from their coordinates: ranges, constants, splats; and pointers.
 
 %r = tt.make_range {start = 0, end = 128}        the coordinate of each register
 %s = tt.splat %x                                 the scalar, in every register

@@ -4,26 +4,26 @@
 
     @%e cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [ %s ], [ %d, { %j, %i } ], [ %b ];
 
-One instruction copies one box: rows as long as the swizzle, 256 of them at most. Of a tile of several boxes each warp
-starts some: what differs between them is a linear map of the number of the warp.
+One instruction copies one box: rows as long as the swizzle, at most 256 of them. If a tile has several boxes, each warp
+copies some of them; their offsets are a linear map of the warp's number.
 
-Of rows that a program names by their numbers one instruction copies four. Each warp copies those whose numbers its
-threads have in registers; of wide rows one box after the other.
+If a program gives row numbers, one instruction copies four rows. Each warp copies the rows whose numbers its threads
+have in registers; wide rows take one box after the other.
 
     ttng.async_tma_gather %d[%rows, %j] %buffer, %barrier, %p
 
     @%e cp.async.bulk.tensor.2d.tile::gather4… [ %s ], [ %d, { %j, %r0, %r1, %r2, %r3 } ], [ %b ];
 
-Tensor maps that a program makes itself, 128 bytes in the copy engine's format, are written in shared memory first:
+A tensor map that a program makes itself, 128 bytes in the copy engine's format, is first written to shared memory:
 
     ttng.tensormap_create %m, %base, [64, 64], [%n, %m], [%bytes], [1, 1] {elem_type = 6, …}
 
     @%warp0 st.shared.b32 …, 0                                      all 128 bytes
     @%first tensormap.replace.tile.global_address.shared::cta.b1024.b64 [ %s ], %base;     each field
-    @%warp0 tensormap.cp_fenceproxy…  [ %m ], [ %s ], 0x80;         to global memory, for all to see
+    @%warp0 tensormap.cp_fenceproxy…  [ %m ], [ %s ], 0x80;         to global memory, visible to all
 
-A descriptor is the address of its map: of a kernel's parameter, or of global memory. Strides are in bytes, whatever the
-version of the PTX; assemblers before CUDA 12.6 took them in units of 16, and are not for such programs.
+A descriptor is the address of its map: of a kernel parameter, or in global memory. Strides are in bytes in every
+version of PTX; assemblers before CUDA 12.6 took them in units of 16 bytes, and are not supported for such programs.
 """
 
 from __future__ import annotations

@@ -1,24 +1,26 @@
-"""`ttg.warp_specialize`: other code for other warps of the block.
+"""`ttg.warp_specialize`: different warps of the CTA run different code.
 
     entry:      br i1 %is_worker, label %wait, label %main
-    main:       …                                                   the kernel, by the first warps
-                store what partitions capture, and the op's number; all meet
+    main:       …                                                   the kernel, run by the first warps
+                store what partitions capture, and the op's number; barrier of all
                 the default region
-                all meet; …
-                store NO_MORE; all meet
-    wait:       all meet; %number = load; switch on it and on the warp: to the code of a partition, to %idle or %leave
+                barrier of all; …
+                store NO_MORE; barrier of all
+    wait:       barrier of all; %number = load; switch on it and the warp: to a partition, %idle or %leave
     partition:  load what is captured; its code, by its own warps; br %idle
-    idle:       all meet; br %wait
+    idle:       barrier of all; br %wait
 
-All warps of a cluster meet only outside of partitions, where the waiting ones are told to come, too. Inside, warps meet
-those of the same group in the other CTAs, by an mbarrier that each CTA has for the group:
+A barrier of all warps of a cluster can only be outside of partitions; the waiting warps are woken up to take part in
+it. Inside, warps synchronise with those of the same group in the other CTAs, by an mbarrier that each CTA has for the
+group:
 
     bar.sync %group;  @%others mbarrier.arrive.release.cluster.shared::cluster.b64 _, [ %mbarrier ^ %thread << 24 ];
-    @%first: arrive at the own one, and wait for it;  bar.sync %group
+    @%first: arrive at this CTA's mbarrier, and wait for it;  bar.sync %group
 
-Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
-Partitions with more warps come first, so that groups of four warps stay groups of the hardware. If partitions say how
-many registers they want, each such group takes them for its part, and gives them back (`register_reallocation`).
+The warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the
+kernel. Partitions with more warps come first, so that groups of four warps stay warp groups of the hardware. If
+partitions request register counts, each such group takes its count on entry to its part and releases it at the end
+(`register_reallocation`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The package `triton` for programs that `tilewright run` runs: the names are Triton's, the objects are Tilewright's.
+"""The package `triton` for programs under `tilewright run`: Triton's names for Tilewright's objects.
 
-The version is that of the Triton whose documents describe block pointers, which later ones removed; what later ones
-added is there too. What is compiled is kept where users of Triton look for it and delete it: in `~/.triton`. Neither
-takes the other's entries: their keys differ.
+The version is that of the last Triton whose documentation describes block pointers, which later versions removed;
+additions of later versions are there too. The disk cache is in `~/.triton`, where users of Triton expect it and delete
+it. Its entries and Triton's never mix, as their keys differ.
 """
 
 import sys

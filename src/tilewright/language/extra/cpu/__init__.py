@@ -1,4 +1,4 @@
-"""Triton-cpu's path: its library, whose functions are the same on every target, and the order of packed matrices."""
+"""Triton-cpu's path: its library, with the same functions on every target, and the order of packed matrices."""
 
 from __future__ import annotations
 

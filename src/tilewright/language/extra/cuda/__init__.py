@@ -1,4 +1,4 @@
-"""Triton's path for what only NVIDIA's GPUs have; the functions of `libdevice` are the same on every target."""
+"""Triton's path for features of NVIDIA's GPUs; the functions of `libdevice` are the same on every target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gluon for NVIDIA's GPUs: `ampere`, `hopper` and `blackwell` are their generations, each with what is new."""
+"""Gluon for NVIDIA's GPUs: `ampere`, `hopper` and `blackwell`, each with the features that it adds."""
 
 from tilewright.language.gluon.nvidia import ampere, blackwell, hopper
 

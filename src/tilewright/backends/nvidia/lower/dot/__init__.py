@@ -1,1 +1,1 @@
-"""Matrix products: on ordinary arithmetic, on `mma.sync`, on `wgmma` and on the tensor memory of `tcgen05`."""
+"""Matrix products: by ordinary arithmetic, by `mma.sync`, by `wgmma`, and by `tcgen05` with tensor memory."""

@@ -1,11 +1,12 @@
-"""The registers of a thread that one matrix instruction takes, found by the coordinates that the layout gives them.
+"""The registers of a thread that one matrix instruction takes, found by their coordinates in the layout.
 
-    operand = OperandFragments(lowerer, value, axes=(0, 1))      # rows along axis 0, summed over along axis 1
+    operand = OperandFragments(lowerer, value, axes=(0, 1))      # rows along axis 0, k along axis 1
     operand.rows                 # (0, 8, 32, 40): rows that lane 0 has
     operand.word((), 8, 1)       # the second word of row 8, as an i32
 
-A word is as many neighbours along k as fit in 32 bits. Layouts may give a lane more of them in a row than one word, or
-in another order than PTX shows: as both operands do it alike, and sums do not ask for an order, nothing is lost.
+A word is as many neighbours along k as fit in 32 bits. A layout may give a lane more than one word of a row, or words
+in another order than PTX shows. Since both operands do so alike, and the order of the terms of a sum does not matter,
+the product is the same.
 """
 
 from __future__ import annotations

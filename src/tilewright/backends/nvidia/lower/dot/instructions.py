@@ -1,27 +1,28 @@
 """The forms of matrix instructions.
 
-`mma.sync`: what it multiplies, and how many registers of a thread each operand takes.
+`mma.sync`: the element types, and the number of registers of a thread that each operand takes.
 
     instruction = instruction_for("f16", "f16", "f32", 80)
     instruction.name               # "m16n8k16.row.col.f32.f16.f16.f32"
     instruction.rows               # 2: groups of eight rows
     instruction.words              # 2: along k, so the left operand takes four registers and the right one two
 
-One rule covers all of them. A word is 32 bits of one row of an operand, or one f64. Lane 4g + t has of the left
-operand, of each eight rows row g, and of each four words along k word t; of the right operand column g instead of row
-g; of the accumulator row g and columns 2t and 2t + 1. Registers count rows first, then words.
+One rule covers all of them. A word is 32 bits of one row of an operand, or one f64. Lane 4g + t holds these words: of
+the left operand, row g of each group of eight rows and word t of each group of four words along k; of the right operand
+the same with column g instead of row g; of the accumulator, row g and columns 2t and 2t + 1. Registers count rows
+first, then words.
 
-`tcgen05.mma`: an operand, `instruction_bits`, says the kinds of elements, directions and extents.
+`tcgen05.mma`: the operand `instruction_bits` encodes element types, directions and extents.
 
     30-29  of scaled products: which bytes of a word are the scales of the left operand
     28-24  rows of the accumulator / 16
     23     of scaled products: 1 where scales are exponents
     22-17  columns of the accumulator / 8
-    16     the right operand is read across what is summed over
-    15     the left operand is
-    12-10  elements of the right operand
-    9-7    elements of the left operand
-    5-4    elements of the accumulator; of scaled products: which bytes are the scales of the right operand
+    16     1 if the right operand is transposed: k is not its contiguous axis
+    15     the same for the left operand
+    12-10  element type of the right operand
+    9-7    element type of the left operand
+    5-4    element type of the accumulator; of scaled products: which bytes are the scales of the right operand
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Products of tiles in registers.
 
-tt.dot -> #mma          `lower_mma`: each `mma.sync` multiplies what its 32 lanes have in registers
+tt.dot -> #mma          `lower_mma`: each `mma.sync` multiplies values in the registers of its 32 lanes
 tt.dot -> #blocked      `lower_fma`: each thread has all of k for its rows and columns
-tt.dot_scaled -> #mma   on sm_120, by `mma.sync` that multiply operands by their scales on the way; others are products
-                        of scaled operands, see transforms/gpu/scaled_dot.py
+tt.dot_scaled -> #mma   on sm_120, by forms of `mma.sync` that also take the scales; on other devices the operands are
+                        multiplied by their scales first, see transforms/gpu/scaled_dot.py
 
 %d = tt.dot %a, %b, %c : tensor<16x16xf16, #dot_op<0>> * tensor<16x8xf16, #dot_op<1>> -> tensor<16x8xf32, #mma>
 
@@ -14,8 +14,8 @@ tt.dot_scaled -> #mma   on sm_120, by `mma.sync` that multiply operands by their
     mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0
         {…}, {…}, {…}, {…}, $14, {0, 0}, $15, {0, 0};
 
-Of each four lanes of a row the first gives the scale of row g, and the second that of row g + 8. A register has the
-scales of one instruction: one for 32 elements of fp8, two or four for 64 of fp4.
+Of each four lanes of a row, the first one gives the scale of row g, and the second one that of row g + 8. A register
+has the scales of one instruction: one for 32 elements of fp8, two or four for 64 elements of fp4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operands in shared memory: the 64 bits that tell `wgmma` and `tcgen05.mma` where their part of one begins.
+"""Operands in shared memory: the 64-bit descriptors by which `wgmma` and `tcgen05.mma` find them.
 
     found = describe(places, Tile(axis=0, rows=64, depth=16), bits=16)
     found.swizzle, found.leading, found.strided       # 128, 0, 1024
@@ -6,11 +6,11 @@
     found.offset(64, 0)                               # in bytes: where row 64 begins
 
     operand = OperandInMemory(lowerer, op, value, Tile(0, 64, 16), groups=(0, 0, 64))
-    operand.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
+    operand.at(64, 16)          # an i64: the descriptor of the part at row 64, depth 16
 
-In memory an operand is made of pieces of eight rows, each `swizzle` bytes long (16 without a swizzle), one row behind
-the other; what a row is depends on the direction in which elements follow each other. In each row chunks of 16 bytes
-have traded places: bits 4 to 6 of an address are XORed with bits 7 to 9. Two distances say where the next pieces are.
+In memory an operand consists of blocks of eight rows, each `swizzle` bytes long (16 without a swizzle), one row after
+the other; a row runs along the operand's contiguous axis. Within a block the 16-byte chunks are permuted: bits 4 to 6
+of an address are XORed with bits 7 to 9. Two strides give the distances to the next blocks.
 
     63-62    swizzle: 0 none, 1 of 128 bytes, 2 of 64, 3 of 32
     46       1 for tcgen05

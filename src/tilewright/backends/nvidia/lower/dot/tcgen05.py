@@ -6,15 +6,15 @@ ttng.tc_gen5_mma %a, %b, %d, %use, %p, %barrier[%q]
     if warp 0 and %p:
         elect.sync …, %elected;
         @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of it, and of k
-        @%elected tcgen05.commit.….b64 [$1];                      the barrier is told when all are done
+        @%elected tcgen05.commit.….b64 [$1];                      arrives at the barrier when all are done
 
-Pairs of CTAs multiply together (`cta_group::2`): the even one's thread starts the product of twice the rows, of which
-each CTA has half, as it has half of the columns of the right operand. Both are told when it is done; with `multicast`,
-so are all CTAs that get the same operands by one copy.
+Pairs of CTAs multiply together (`cta_group::2`): a thread of the even CTA starts the product of twice the rows, of
+which each CTA has half, as it has half of the columns of the right operand. The completion arrives at the barriers of
+both; with `multicast`, also at those of all CTAs that get the same operands by one copy.
 
-`ttng.tmem_copy` on `tcgen05.cp` copies from shared memory to tensor memory, past the registers; products that the
-thread starts afterwards see what was copied. An instruction takes some rows of 16 or 32 bytes each, and writes them to
-the rows of one or of several warps.
+`ttng.tmem_copy` on `tcgen05.cp` copies from shared memory to tensor memory without going through registers; products
+that the thread starts afterwards see the copied values. An instruction takes some rows of 16 or 32 bytes each, and
+writes them to the rows of one warp or of several.
 
     ttng.tmem_copy %scales, %m       @$0 tcgen05.cp.cta_group::1.32x128b.warpx4 [$1], $2;     for each 16 bytes of a row
 """

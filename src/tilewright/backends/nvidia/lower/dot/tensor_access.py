@@ -1,12 +1,13 @@
-"""Loads and stores of a tile of tensor memory by warps: which instruction, how often, and which registers each moves.
+"""Loads and stores of a tile of tensor memory by warps: the instruction, its offsets and its registers.
 
     plan = plan_access(tile_layout, memory_layout, bits=32)
     plan.instruction        # "32x32b"
     plan.messages           # [Message(offset=0, registers=((0,), (1,), …))]: a word of each lane for each register
 
-Memory is rows of columns of 32 bits, at address row << 16 | column. Warp i of each four reaches rows 32i to 32i + 31.
-An instruction gives each lane some words of some row; more registers are columns further on. What a layout needs is
-found from the algebra: the layout in registers, then the inverse of the layout in memory, gives rows and columns.
+Tensor memory has rows of 32-bit columns, at address row << 16 | column. Warp i of each four reaches rows 32i to 32i +
+31. An instruction gives each lane some words of some row; further registers are further columns. The plan follows from
+the algebra of layouts: the layout in registers, composed with the inverse of the layout in memory, gives rows and
+columns.
 """
 
 from __future__ import annotations

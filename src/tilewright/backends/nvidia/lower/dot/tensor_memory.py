@@ -1,6 +1,6 @@
 """Buffers in the tensor memory of sm_100: `ttng.tmem_alloc`, `ttng.tmem_load`, `ttng.tmem_store` and views.
 
-    %m = ttng.tmem_alloc {tensor_memory_col_offset = 0}      the program's columns, got on entry, and their number
+    %m = ttng.tmem_alloc {tensor_memory_col_offset = 0}      the program's columns (allocated on entry) + 0
     %x = ttng.tmem_load %m                                   tcgen05.ld.sync.aligned.32x32b.x64.b32 {$0, …}, [$64 + 0];
                                                              tcgen05.wait::ld.sync.aligned;
 

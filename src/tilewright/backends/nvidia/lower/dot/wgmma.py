@@ -1,4 +1,4 @@
-"""`ttng.warp_group_dot` on `wgmma`: four warps multiply 64 rows, and go on while the matrix unit computes.
+"""`ttng.warp_group_dot` on `wgmma`: four warps multiply 64 rows, asynchronously.
 
     %d = ttng.warp_group_dot %a, %b, %c {isAsync = true} : !ttg.memdesc<64x16xf16> * !ttg.memdesc<16x64xf16> -> …
 
@@ -8,9 +8,9 @@
 
     %e = ttng.warp_group_dot_wait %d {pendings = 1 : i32}
 
-        wgmma.wait_group.sync.aligned 1;            the accumulator's registers are operands: none is read before
+        wgmma.wait_group.sync.aligned 1;            the accumulator's registers are operands, so none is read before it
 
-The second operand is in shared memory, the first one there or in registers; a descriptor says where.
+The second operand is in shared memory, the first one there or in registers; descriptors give the addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From sm_80 on: asynchronous copies, barriers in shared memory, products by warps."""
+"""From sm_80 on: asynchronous copies, mbarriers, matrix products of warps."""
 
 from __future__ import annotations
 

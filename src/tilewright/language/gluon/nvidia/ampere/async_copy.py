@@ -1,4 +1,4 @@
-"""Copies from global to shared memory that go on while the program does: `cp.async`."""
+"""Asynchronous copies from global to shared memory: `cp.async`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sm_100 on: tensor memory, products whose sums are there, and work taken over from clusters."""
+"""From sm_100 on: tensor memory, matrix products that accumulate there, and cluster launch control."""
 
 from tilewright.language.gluon.nvidia.ampere import CachePolicy, FractionalEvictionPolicy, async_copy, mma_v2
 from tilewright.language.gluon.nvidia.blackwell import clc, tma

@@ -1,4 +1,4 @@
-"""Cluster launch control: a program takes over the work of one that has not started.
+"""Cluster launch control: a running program takes over the work of one that has not started.
 
     clc.try_cancel(answer, bar)        # `bar` counts the 16 bytes of the answer
     …

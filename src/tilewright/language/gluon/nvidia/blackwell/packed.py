@@ -1,4 +1,4 @@
-"""Arithmetic on two elements by one instruction of each thread.
+"""Packed arithmetic: one instruction of a thread computes two elements.
 
     packed.add2(x, y)          add.f32x2 %rd3, %rd1, %rd2;
     packed.fma2(x, 2.0, y)     fma.rn.f32x2 …

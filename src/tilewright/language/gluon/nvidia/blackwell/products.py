@@ -1,4 +1,4 @@
-"""Products whose sums are in tensor memory: `tcgen05`."""
+"""Matrix products with accumulators in tensor memory: `tcgen05`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor memory of sm_100, as Gluon's programs see it."""
+"""Tensor memory of sm_100 in Gluon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copies that only the tensor memory accelerator of sm_100 can do: rows that indices name; see `hopper.tma`."""
+"""Copies of sm_100's tensor memory accelerator: gather and scatter of rows by index; see also `hopper.tma`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sm_90 on: copies by tensor descriptors, products of groups of four warps, clusters."""
+"""From sm_90 on: copies by tensor descriptors, matrix products of warp groups, clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CTAs of a cluster meet."""
+"""Synchronisation of the CTAs of a cluster."""
 
 from __future__ import annotations
 

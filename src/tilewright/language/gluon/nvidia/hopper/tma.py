@@ -1,7 +1,7 @@
 """Blocks of tensors moved by the tensor memory accelerator, between global and shared memory.
 
 tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
-fence_async_shared()                         # what the program wrote to `smem` is there for the engine
+fence_async_shared()                         # makes the program's writes to `smem` visible to the engine
 tma.async_store(desc, [i, j], smem)
 tma.store_wait(0)                            # until the engine has read `smem`
 """
