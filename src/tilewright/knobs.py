@@ -1,4 +1,4 @@
-"""`from tilewright import knobs` gives `tilewright.support.knobs` itself, so what is set here counts everywhere."""
+"""`from tilewright import knobs` gives `tilewright.support.knobs` itself, so assignments take effect everywhere."""
 
 import sys
 

@@ -3,9 +3,9 @@
     import torch
     model = torch.compile(model, backend="tilewright")    # torch finds it by the entry point of the package
 
-Inductor asks for a package `triton`. Where none is installed, ours is shown under that name, for torch: nothing else of
-the process changes. torch is asked about Triton once per process, and may have answered no before this is imported
-(a model was compiled with another back end): then its modules are told anew.
+Inductor requires a package `triton`. If none is installed, ours is registered under that name, for torch: nothing else
+of the process changes. torch looks for Triton once per process, and may not have found it before this is imported (a
+model was compiled with another back end): then its modules are updated.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Functions of Triton that no CPU can offer: the names exist, so that programs can import them; calls raise.
-AMD's back end says what it makes of arguments, and raises where it would compile.
+"""Functions of Triton that no CPU can offer: they can be imported, and raise when called.
+
+AMD's back end specialises arguments, and raises when it would compile.
 
 nvsmi = unavailable("triton.testing.nvsmi", "it asks the driver of an NVIDIA GPU")
 nvsmi()        # NotOnCpu: triton.testing.nvsmi does not exist on a CPU: it asks the driver of an NVIDIA GPU

@@ -1,4 +1,4 @@
-"""Ops that all threads of a program do together, and small ones of `ttg`: `ttg.convert_layout`, `ttg.barrier`, …"""
+"""Ops that all threads execute together, and small ones of `ttg`: `ttg.convert_layout`, `ttg.barrier`, …"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Arrays as kernel arguments: element type, address and place of anything that has memory on the CPU or a GPU.
+"""Arrays as kernel arguments: element type, address and memory of any array on the CPU or a GPU.
 
     view_of(numpy_array)      ArrayView("fp32", 0x7f…, writable=True, memory="cpu")
 
-Understood are NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensors; torch itself is never imported),
-`__array_interface__`, `__cuda_array_interface__` and DLPack. Which machine can use the memory is for `devices.py`.
-Arrays that are more than the numbers in their memory, masked or lazily negated, are refused; docs/arrays.md says more.
+It accepts NumPy arrays, objects with `data_ptr()` and `dtype` (torch tensors; torch itself is never imported),
+`__array_interface__`, `__cuda_array_interface__` and DLPack. `devices.py` decides which device can use the memory.
+Arrays whose values are not simply those in memory (masked or lazily negated ones) are refused; see docs/arrays.md.
 """
 
 from __future__ import annotations

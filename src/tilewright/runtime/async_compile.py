@@ -1,14 +1,16 @@
-"""Compiling in the background: inside `AsyncCompileMode`, compilations go to an executor, of whatever kind.
+"""Background compilation: inside `AsyncCompileMode`, compilations go to an executor of any kind.
 
     with AsyncCompileMode():                             # processes of this machine; or ThreadPoolExecutor(),
         for block in (64, 128, 256):                     # a Dask client's get_executor(), MPIPoolExecutor() …
             kernel.warmup(x, BLOCK=block, grid=(1,))     # returns at once, with a FutureKernel
         kernel[(1,)](x, BLOCK=64)                        # waits for this one
 
-On leaving, all compilations have ended; the first error is raised. An error of the block itself is raised at once.
+When the block ends, all compilations are waited for; the first error is raised. An error of the block itself is raised
+at once.
 
-Other processes compile into the cache, where this one finds the kernel (`compile_task.py`). They only help: what they
-do not finish, refuse, or cannot keep where this process looks is compiled here, with one warning that says why.
+Other processes compile into the cache, where this one finds the kernel (`compile_task.py`). They are an optimisation
+only: kernels that they do not finish, refuse, or cannot store where this process looks are compiled here, with one
+warning that gives the reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`map_blocks`: a kernel on each block of chunked arrays, lazily, with halos where it looks at neighbours.
+"""`map_blocks`: a kernel on each block of chunked arrays, lazily, with halos for stencils.
 
     size = lambda block: block.out.size
     total = map_blocks(add, x, y, OUT, size, grid=lambda meta: (cdiv(meta["n"], 1024),), BLOCK=1024)
 
 Arguments are those of the kernel, in its order: a chunked array stands for its block, `OUT` for the block of the
-result, a function for what it gives for the block; everything else is passed as it is.
+result, a function for its value on the block; everything else is passed unchanged.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""Builds a kernel that can run from a source: out of the disk cache, or through the compiler.
+"""Builds a kernel that can run from a source: from the disk cache, or by the compiler.
 
 digest of the cache key → entry on disk? → else claim it, compile, link, store → CompiledKernel
 
-`PreparationCounter` counts what this process did that later launches find done: kernels built, configurations chosen.
+`PreparationCounter` counts one-time work of this process that later launches reuse: kernels built, configurations
+chosen.
 
 before = PreparationCounter.count
 fn()
 is_like_any_other = PreparationCounter.count == before          # this call prepared nothing
 
-`StandaloneStages` makes shared objects of a kernel for a CPU, which run without Python; AOTInductor asks for them:
+`StandaloneStages` makes shared objects of a kernel for a CPU, which run without Python; AOTInductor uses them:
 
 kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
-kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert
-"so" in kernel.asm            # False: they are no stages of the way to the kernel
+kernel.asm["launcher.so"]     # one that exports its launcher, run_from_nativert
+"so" in kernel.asm            # False: they are no stages of compilation
 """
 
 from __future__ import annotations

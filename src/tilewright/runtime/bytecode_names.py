@@ -2,8 +2,8 @@
 
     global_reads(f.__code__)      [("BLOCK", ()), ("tl", ("load",)), …]
 
-This is faster than parsing the source (a new process does it before its first launch), and works without it. The one
-file here that knows how CPython spells these reads.
+This is faster than parsing the source (a new process does it before its first launch), and works without it. Only this
+file of the runtime depends on how CPython encodes these reads.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 function = CapturedFunction(fn)
 function.src                                   "def add(x_ptr, …):\n    …"
-function.cache_key                             64 digits; other code, other callees, other constants: another key
+function.cache_key                             64 digits; differs for other code, callees or constants
 function._unsafe_update_src(function.src.replace("+", "-"))      for tests; kernels that call it keep their key
 """
 

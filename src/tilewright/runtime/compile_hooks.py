@@ -1,4 +1,4 @@
-"""The facts that hooks are told of a compilation, and compiling again from them.
+"""The facts that compile hooks get, and compilation from these facts.
 
     knobs.runtime.jit_cache_hook = lambda *, key, repr, fn, compile, is_manual_warmup, already_compiled: …
     kernel.preload(compile["specialization_data"])       # in another process

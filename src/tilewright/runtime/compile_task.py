@@ -1,11 +1,11 @@
-"""A compilation that may happen elsewhere: in a thread, or in another process of whatever executor.
+"""A compilation that may run in a thread, or in another process of any executor.
 
     task = CompileTask(compilation, compile_here)
     executor.submit(task)       in this process: `compile_here()`, the kernel; in another one: a `Report`
 
-What is sent is data: the kernel, by reference or by source (`pickling.py`), the signature as JSON, and the digest of
-the cache key. A worker that would compile something else, because its CPU, its Python or its sources are others,
-compiles nothing and says why. The kernel itself comes back through the cache, where it is checked like any other entry.
+Only data is sent: the kernel, by reference or by source (`pickling.py`), the signature as JSON, and the digest of the
+cache key. A worker that would compile something else, because its CPU, its Python or its sources differ, compiles
+nothing and reports why. The kernel itself comes back through the cache, where it is checked like any other entry.
 
 `local_processes()` is an executor of processes of this machine.
 """

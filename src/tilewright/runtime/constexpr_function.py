@@ -1,14 +1,14 @@
-"""`@constexpr_function`: Python code that kernels call while they are compiled.
+"""`@constexpr_function`: Python code that runs while a kernel that calls it is compiled.
 
     @constexpr_function
     def half(n):
         return n // 2
 
     half(8)                          4, on the host
-    size: tl.constexpr = half(BLOCK)     in a kernel, whose key changes with the text of `half` and with what it reads
+    size: tl.constexpr = half(BLOCK)     in a kernel, whose key depends on the text of `half` and on its reads
 
-In a class it is a method, also of aggregates.
-`next_power_of_2` is such a function of sizes, which hosts and kernels need.
+In a class it is a method, also of aggregates. `next_power_of_2` is such a function of sizes, which hosts and kernels
+need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dask arrays: the one module that imports Dask; see `block_maps.py`, which says what is computed."""
+"""Dask arrays: the only module that imports Dask; `block_maps.py` describes the computation."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
     found.globals         # {("BLOCK", id(module globals)): (128, module globals)}: to notice later changes
     found.callees         # {("helper", id(module globals)): (helper, module globals)}: to notice that it is redefined
 
-They come from code objects, whose constants, names, bytecode and line table say all that the source says (but for
-comments). A function of Tilewright itself counts by its name: the compiler's identity stands for its content.
+They come from code objects, whose constants, names, bytecode and line table determine everything in the source except
+comments. A function of Tilewright itself counts by its name: the compiler's identity stands for its content.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiled kernels of a `@jit` function, in Triton's form; emptying a cache makes the launcher forget, too.
+"""The compiled kernels of a `@jit` function, in Triton's form; clearing a cache also clears the native launcher's.
 
 kernels, keys, target, backend, binder = function.device_caches[0]
 kernels.clear()                          # the next launch compiles, or loads from disk

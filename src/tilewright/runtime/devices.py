@@ -1,12 +1,12 @@
-"""The machine that a launch is for: the arguments say it, unless the program did.
+"""The device of a launch: chosen by the arguments, unless the program chooses.
 
     add[grid](numpy_array, …)                           this CPU
     add[grid](cuda_tensor, …)                           the GPU that the tensor is on
     with using(device): add[grid](numpy_array, …)       that device, for example a simulated GPU
     choose(GPU), choose(CPU), choose(BY_ARGUMENTS)      from now on, in the whole process
 
-A `Device` is a machine other than this CPU; a subclass adds a kind of them. The CPU is None
-everywhere, so that its launches do not come here at all once their kernel is known.
+A `Device` is a machine other than this CPU; a subclass adds a kind of them. The CPU is None everywhere, so that its
+launches do not come here at all once their kernel is known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The memory that an array covers, and the element of it that lies at an address.
+"""The memory range of an array, and the array element at an address.
 
 extent_of("x", view_of(np.zeros((4, 5), np.float32)[:, ::2]))      72 bytes from its first element on
 extent.element_at(address)                                         (2, 1)
-storage_of("x", …)                             all 80 bytes of what it is a view of
+storage_of("x", …)                             all 80 bytes of the array that it is a view of
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The findings of the sanitizer: data, and the text that users see.
+"""The findings of the sanitizer: data, and their text for users.
 
 error: out-of-bounds store
  --> kernel.py:7:5

@@ -1,11 +1,11 @@
-"""Functions that kernels may not depend on: what they give is not determined by anything that enters the key.
+"""Functions that kernels may not depend on, because nothing in the cache key determines their results.
 
     @constexpr_function
     def capability():
-        return torch.cuda.get_device_capability()       RuntimeError: another machine gives another answer
+        return torch.cuda.get_device_capability()       RuntimeError: the result depends on the machine
 
 The text of a program's own functions is part of the key, with that of all they call. Functions of installed packages
-and of the standard library may ask for devices, files or the time; only modules that merely compute are allowed.
+and of the standard library may depend on devices, files or the time; only modules of pure computations are allowed.
 """
 
 from __future__ import annotations

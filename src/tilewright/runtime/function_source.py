@@ -1,12 +1,12 @@
-"""The source of a kernel function: as it stands in its file, and replaced by another text.
+"""The source of a kernel function: as it is in its file, or replaced by another text.
 
     source = read_source(fn)
     source.text                  "def add(x_ptr, …):\n    …"        without decorators and indentation
     source.raw                   ["    @jit\n", "    def add(x_ptr, …):\n", …]
-    changed = with_text(fn, source.text.replace("+", "-"))          a function with other code, same place, same closure
+    changed = with_text(fn, source.text.replace("+", "-"))          a function with other code, the same location and closure
 
-The file is read when the function is made a kernel; nothing is parsed before somebody asks: kernels from the disk cache
-need no source.
+The file is read when the function is made a kernel; it is parsed only on demand, since kernels from the disk cache need
+no source.
 """
 
 from __future__ import annotations

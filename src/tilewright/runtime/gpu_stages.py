@@ -1,10 +1,10 @@
-"""The stages that a kernel for a CPU would have on a GPU, compiled when somebody asks for them.
+"""The stages that a CPU kernel would have on a GPU, compiled on demand.
 
     kernel = add[grid](x, y, out, n, BLOCK=128)         # runs on the CPU
     kernel.asm["ptx"]                                   # the same source, types, constants and options, for sm_90
     "ptx" in kernel.asm                                 # False: it is no stage of this kernel
 
-TILEWRIGHT_GPU_ARCH names another GPU. No more is compiled than the stage needs, and nothing is kept on disk.
+TILEWRIGHT_GPU_ARCH names another GPU. Compilation stops at the requested stage, and nothing is kept on disk.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 Every operation computes at once with NumPy, so `print` and a debugger work inside the kernel.
 
-Functions that such a kernel calls see for themselves whether their result is taken:
+A function called by such a kernel must determine whether its result is used:
 
     square.area()         marked `must_use_result`: CompilationError, when the kernel is traced or interpreted
 
-Front ends that read a function see its statements. Here only the bytecode of the caller tells: a statement drops what
-the call left on the stack. Functions that are not of a kernel (`tl.advance`) are called by Python and not asked.
+Front ends that read a function see its statements. Here only the bytecode of the caller shows it: an expression
+statement pops the result of the call. Functions that do not belong to a kernel (`tl.advance`) are called by Python and
+not checked.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
     kernel = add[(cdiv(n, 128),)](x, y, out, n, BLOCK=128)
 
-A launch whose arguments look like those of an earlier one goes through the native launcher without any of this. Others
+A launch whose arguments have the key of an earlier one goes through the native launcher without any of this. Others
 come to `JITFunction.launch`: specialise → look up → compile → launch.
 """
 

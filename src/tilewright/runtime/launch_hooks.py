@@ -1,8 +1,8 @@
-"""Launches that somebody watches: hooks and the trace. While nobody does, launches know nothing of this.
+"""Launch hooks and the trace. Without hooks launches bypass this module.
 
-launch_hooks.is_on()                         # also the word that native launches look at
+launch_hooks.is_on()                         # also the word that native launches test
 launch_hooks.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
-launch_hooks.divert(1)                       # launches go through Python for another reason, until divert(-1)
+launch_hooks.divert(1)                       # launches go through Python for other reasons, until divert(-1)
 
 def hook(metadata: LazyDict) -> None:
     metadata.get()          # {"name": "add", "function": …, "stream": 0, "flops": …, "bytes": …}

@@ -1,6 +1,6 @@
-"""The one module of the runtime that imports the compiler, the linker and what else few processes need, on demand.
+"""The only module of the runtime that imports the compiler, the linker and other rarely needed parts, on demand.
 
-A process whose kernels all come from the disk cache, and neither print nor assert, never gets here.
+A process whose kernels all come from the disk cache, without prints and assertions, never uses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Functions of kernels in a pickle: by reference where other processes can import them, otherwise by their source.
+"""Pickles of kernel functions: by reference if other processes can import them, otherwise by source.
 
     pickle.dumps(kernels.add)    "kernels", "add"
     pickle.dumps(add)            of a script, a notebook or another function: `Sent`, its lines and the values it reads
 
-What arrives by source is compiled, never executed: the decorators and the lines around the function do not run. Its
+A function that arrives by source is compiled, never executed: its decorators and the lines around it do not run. Its
 digest must be that of the function which was sent, so another version of Python, with other bytecode, refuses it.
 """
 

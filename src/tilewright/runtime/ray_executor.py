@@ -1,4 +1,4 @@
-"""Ray as an executor: the one module that imports Ray.
+"""Ray as an executor: the only module that imports Ray.
 
     ray.init(address="auto")
     with RayExecutor(num_cpus=1) as pool, AsyncCompileMode(pool):

@@ -1,4 +1,4 @@
-"""Launches of kernels that check their own accesses, and what their reports mean.
+"""Launches of sanitized kernels, which check their own accesses, and the decoding of their reports.
 
 table of extents and shadows  →  the kernel, with the table as its last argument  →  reports  →  SanitizerError
 """

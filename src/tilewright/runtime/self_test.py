@@ -1,11 +1,11 @@
-"""The proof that compiled kernels work here, on systems where nobody has run them yet.
+"""The self-test: whether compiled kernels work on systems on which they were never tested.
 
-    failure()           # "" on Linux and Windows; on macOS what a process of its own says that runs one kernel
+    failure()           # "" on Linux and Windows; on macOS the result of a process that runs one kernel
 
 `python -m tilewright.tools.prove` is that process: it launches a kernel over ragged data on all threads and compares
-with NumPy. It may crash, so it is not this one. That it passed is noted in the cache folder, for one version of this
-package on one version of the system. That it failed is not: each process tries anew, tells why, and runs kernels in
-Python.
+with NumPy. It is a separate process because it may crash. A success is recorded in the cache folder, for one version of
+this package on one version of the system. A failure is not: each process tries again, gives the reason, and runs
+kernels in Python.
 """
 
 from __future__ import annotations

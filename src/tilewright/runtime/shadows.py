@@ -1,6 +1,6 @@
 """Shadow memory: two stamps for each element that a launch may store to.
 
-Stamps only grow from launch to launch, so memory that an earlier launch used needs no clearing.
+Stamps increase from launch to launch, so memory that an earlier launch used needs no clearing.
 """
 
 from __future__ import annotations

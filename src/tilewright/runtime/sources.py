@@ -1,4 +1,4 @@
-"""The sources that `compile` compiles: a kernel for a signature, or the text of a stage.
+"""The inputs of `compile`: a kernel for a signature, or the text of a stage.
 
 ASTSource(add, {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128}, {(0,): [["tt.divisibility", 16]]})
 IRSource("add.ttir")

@@ -1,4 +1,4 @@
-"""Arguments → signature: what a kernel is compiled for.
+"""Arguments → signature: the types, constants and hints that a kernel is compiled for.
 
     argument                    type             key
     None                        constexpr        None
@@ -14,7 +14,7 @@
 
 Two launches with equal keys share one compiled kernel.
 
-Numbers have to fit the type that an annotation states:
+Numbers must fit the type of an annotation:
 
 check_fits(300, "i8")       ArgumentRangeError: 300 does not fit: the parameter is a tl.int8, …
 """

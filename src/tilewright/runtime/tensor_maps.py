@@ -1,11 +1,11 @@
-"""Tensor descriptors of the host as arguments of kernels for GPUs with an engine that moves blocks.
+"""Host tensor descriptors as arguments of kernels for GPUs with a copy engine.
 
     TensorDescriptor(x, [m, n], [n, 1], [64, 64])       an argument
-    HostMap(view of x, (m, n), (n, 1))                   what a launch passes, beside x, m and n
-    MapFields(address, dimensions (n, m), …)             what a driver makes a tensor map of, 128 bytes
+    HostMap(view of x, (m, n), (n, 1))                   passed by a launch, besides x, m and n
+    MapFields(address, dimensions (n, m), …)             from which a driver makes a tensor map, 128 bytes
 
-How blocks lie in shared memory is known once the kernel is compiled: `metadata.tensordesc_meta` has it. Kernels for
-other machines get a descriptor's parts only.
+The layout of blocks in shared memory is known once the kernel is compiled, and is in `metadata.tensordesc_meta`.
+Kernels for other machines get only the parts of a descriptor.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     {"name": "add", "cat": "launch", "ph": "X", "ts": 81.2, "dur": 12.5, "pid": 7, "tid": 7, "args": {"flops": 4096}}
     ]
 
-Times are microseconds of a clock that all processes share. Each event is on disk, and the file whole, before the launch
-returns: it can be read after a crash, and processes that trace into one file take turns. A file that exists is
+Times are microseconds of a clock that all processes share. Each event is on disk, and the file is complete, before the
+launch returns: it can be read after a crash, and several processes can append to one file. An existing file is
 continued.
 """
 

@@ -1,4 +1,4 @@
-"""Tracebacks of compile errors: the program's own frames, and one of ours.
+"""Tracebacks of compile errors: the program's own frames, and one of Tilewright.
 
     Traceback (most recent call last):
       File "program.py", line 12, in <module>
@@ -8,8 +8,8 @@
     tilewright.CompilationError: error: shapes do not broadcast
      --> program.py:8:14
 
-What runs between launch and mistake is read by those who work on the compiler: TILEWRIGHT_FULL_TRACEBACK=1 shows it.
-Notebooks, which print much source around each frame, get a text of their own.
+The frames between the launch and the error are of use only to developers of the compiler: TILEWRIGHT_FULL_TRACEBACK=1
+shows them. Notebooks, which print much source around each frame, get a text of their own.
 """
 
 from __future__ import annotations

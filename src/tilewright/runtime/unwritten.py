@@ -1,9 +1,9 @@
-"""Arrays that have no valid contents yet, as the sanitizer sees them.
+"""Uninitialised arrays, as tracked by the sanitizer.
 
     out = tilewright.uninitialized(np.empty(1000, np.float32))
     kernel[grid](out, …, sanitize="uninit")          # loads of elements that no such kernel stored are reported
 
-An array that nobody marked counts as written. Only sanitised kernels tell the mark what they store.
+An unmarked array counts as written. Only sanitized kernels record their stores in the mark.
 """
 
 from __future__ import annotations

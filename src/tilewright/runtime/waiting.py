@@ -1,9 +1,9 @@
 """Waiting for workers that may never answer.
 
     future = waiting.submit(executor, task)
-    waiting.result(future)        its result; LostError if nobody has answered for TILEWRIGHT_WORKER_SECONDS
+    waiting.result(future)        its result; LostError without any answer for TILEWRIGHT_WORKER_SECONDS
 
-A task may wait long for its turn, so it is the silence of all workers that counts, not the age of one task.
+A task may be queued for long, so the time since the last answer of any worker counts, not the age of one task.
 """
 
 from __future__ import annotations

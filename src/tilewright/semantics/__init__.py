@@ -1,1 +1,1 @@
-"""Semantics of the tile language: types, promotion, broadcasting, and which ops an operation of the user becomes."""
+"""Semantics of the tile language: types, promotion, broadcasting, and the ops of each operation."""

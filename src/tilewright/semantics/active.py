@@ -1,4 +1,4 @@
-"""The one context variable: where ops go now, and how functions of the user's program are called from inside an op.
+"""The one context variable: the current emitter, and how functions of the program are called from inside an op.
 
 with emitting_into(builder):
     x + y          # records arith.addf into the builder

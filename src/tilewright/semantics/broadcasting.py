@@ -1,4 +1,4 @@
-"""Shapes that meet: which shape two operands agree on, and the ops that bring them there.
+"""Broadcasting: the common shape of two operands, and the ops that produce it.
 
 (scalar, tile)            tt.splat of the scalar
 (128,) with (64, 128)     tt.expand_dims {axis = 0}, tt.broadcast

@@ -1,9 +1,9 @@
-"""Tiles with a layout, the types of Gluon: which thread holds which element is part of the type.
+"""Tiles with a layout, the types of Gluon: the type includes the mapping of elements to threads.
 
     distributed_type(float32, (128,), BlockedLayout([4], [32], [1], [0]))     tensor<128xf32, #ttg.blocked<{…}>>
 
-Operations on several tiles want one layout, or `AutoLayout`, which takes that of the others. Nothing is converted
-unless the program says so.
+Operations on several tiles require one layout, or `AutoLayout`, which takes that of the others. Nothing is converted
+implicitly.
 """
 
 from __future__ import annotations

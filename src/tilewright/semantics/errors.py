@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a program as far as types, shapes and memory are concerned; the titles say what."""
+"""All errors of a program in types, shapes and memory accesses; their titles name the error."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
     s eeee mmm  is the fp16 number  s 0eeee mmm0000000:  no infinity, no NaN, -1.875 to 1.875, -0.0 exists
 
-Into the format a number becomes fp16 rounded towards zero, is kept within ±1.75 (so is NaN), and then rounded to the
-nearest, halves away from zero; another rounding mode changes nothing. No processor and no other library has the format.
-The IR carries its codes in f8E4M3B11FNUZ, which has a code for each code but other values; so only loads, stores and
-bitcasts may work on them, and everything else converts them first. Arithmetic takes place in fp16.
+A number is converted in three steps: to fp16, rounded towards zero; clamped to ±1.75 (so is NaN); then rounded to
+nearest, halves away from zero; the rounding mode changes nothing. No processor and no other library has the format. The
+IR carries its codes in f8E4M3B11FNUZ, which has as many codes but other values; so only loads, stores and bitcasts may
+work on them, and everything else converts them first. Arithmetic takes place in fp16.
 """
 
 from __future__ import annotations

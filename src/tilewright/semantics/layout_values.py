@@ -1,7 +1,7 @@
 """Layouts as values of Gluon, with Triton's names and fields: `BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])`.
 
-Each is a name for an attribute of TTGIR (`value.encoding`, see `layouts`); `layout_of(encoding, shape)` goes the other
-way. Two equal ones are equal in every field, as Python's dataclasses are.
+Each represents an attribute of TTGIR (`value.encoding`, see `layouts`); `layout_of(encoding, shape)` is the inverse.
+Two equal ones are equal in every field, as Python's dataclasses are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mathematical functions of one, two or three elements, and assembly that a program brings along for each element.
+"""Mathematical functions of one, two or three elements, and elementwise inline assembly.
 
 unary_float("math.exp", x)     fp32 and fp64 only, as in Triton
 clamp(x, lo, hi)               tt.clampf, or min and max for integers

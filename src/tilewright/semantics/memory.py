@@ -4,7 +4,7 @@
     store(ptr, value, mask)                   value and mask take the shape of ptr, then tt.store
     load(block pointer, boundary_check=(0,))  tt.load {boundaryCheck = 0}
 
-Booleans live in memory as bytes, so they are moved as int8.
+Booleans are bytes in memory, so they are loaded and stored as int8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops that name their operands, made from values of the language.
+"""Ops with named operands, made from values of the language.
 
 emit_named("ttng.wait_barrier", {"alloc": bar, "phase": phase, "pred": pred, "deps": [a, b]})
 """

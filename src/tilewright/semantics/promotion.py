@@ -4,7 +4,7 @@ promote(int32, float16)                       fp16
 promote(bfloat16, int64)                      fp32
 promote(float16, float32, right_is_number=True)   fp16: a Python number adapts to the tile
 
-Python numbers have a type, too, on their way into the kernel, and become values of another type.
+Python numbers also have a type when they are passed to a kernel, and become values of another type.
 """
 
 from __future__ import annotations

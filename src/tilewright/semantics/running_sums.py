@@ -1,4 +1,4 @@
-"""Sums of products that run on while the program does: they are no tiles before somebody waited for them."""
+"""Results of asynchronous matrix products, which become tiles only when the program waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles made from nothing, and tiles in other shapes.
+"""Creation and reshaping of tiles.
 
 arange(0, 128)        tt.make_range {start = 0, end = 128}
 full((4, 4), 0, fp32) arith.constant dense<0.0>

@@ -1,4 +1,4 @@
-"""Tensor descriptors as values of the kernel, for devices with an engine that moves blocks.
+"""Tensor descriptors as values of the kernel, for devices with a copy engine.
 
 d = make_descriptor(x, (m, n), (n, 1), block, "zero")     tt.make_tensor_descriptor %x, [%m, %n], [%n, %c1]
 t = load_block(d, (i, j), block)                          tt.descriptor_load %d[%i, %j]

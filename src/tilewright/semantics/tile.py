@@ -1,7 +1,7 @@
-"""`Tile`: a typed handle, the value every operation takes and returns; `build` makes one from a new op.
+"""`Tile`: a typed handle, the operand and result of every operation; `build` makes one from a new op.
 
-The language's `tensor` is a `Tile` with operators and methods; semantics make instances of it through
-`Tile.concrete` without knowing it. What else is one SSA value, such as a buffer in shared memory, is a `Held`, too.
+The language's `tensor` is a `Tile` with operators and methods; semantics make instances of it through `Tile.concrete`
+without depending on it. Other values that are one SSA value, such as a buffer in shared memory, are a `Held`, too.
 """
 
 from __future__ import annotations

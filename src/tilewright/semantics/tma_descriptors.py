@@ -1,4 +1,4 @@
-"""Tensor descriptors of Gluon: their type says how blocks lie in shared memory."""
+"""Tensor descriptors of Gluon, whose type includes the layout of blocks in shared memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The types of the tile language: scalars with a sign, pointers, tiles. Interned, so compare them with `is`.
 
-The IR is signless: `int32` and `uint32` have the same IR type (`type.ir`), only the language knows the sign.
+The IR is signless: `int32` and `uint32` have the same IR type (`type.ir`); only the language distinguishes them.
 
     block_type(pointer_type(float32), (128,)).ir      tensor<128x!tt.ptr<f32>>
 """

@@ -1,7 +1,7 @@
 """Annotations of a user's functions.
 
-From Python 3.14 on they are evaluated when somebody asks; names that are not there then stay text, as all annotations
-do under `from __future__ import annotations`.
+From Python 3.14 on they are evaluated lazily; undefined names then remain text, as all annotations do under `from
+__future__ import annotations`.
 
 >>> def kernel(x: Later, n: int): ...
 >>> annotations_of(kernel)                              # 3.14; earlier versions refuse the definition

@@ -1,8 +1,8 @@
 """`functools.cached_property` without the lock that it has before Python 3.12.
 
-That lock is one for all instances of a class, and a thread holds it while it computes: the child of a fork that
-happens meanwhile would wait for it for ever. Of two threads that ask at once both may compute; the first to finish
-gives the value.
+That lock is one for all instances of a class, and a thread holds it while it computes. If a fork happens meanwhile, the
+child waits for it for ever. Here two threads that access the property at once may both compute; the first to finish
+sets the value.
 
     class Circle:
         @cached_property

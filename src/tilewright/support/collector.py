@@ -1,12 +1,12 @@
-"""Python's search for garbage, which rests while much is made that stays: modules, and what a compilation works on.
+"""Pauses of Python's garbage collector while many lasting objects are made: modules, and data of a compilation.
 
     with resting():
         from tilewright.compiler.compile import compile_kernel
 
-A search looks at all objects that are younger than the last one. Where modules were imported meanwhile, next to all of
-these objects live as long as the process does, so they become objects of the oldest generation without a look.
-Otherwise the very next object would have them all looked at: that is 7 ms of 78 for `import tilewright`, NumPy's import
-included, and 12 ms of 149 for the first compilation of a process.
+A collection visits all objects made since the last one. If modules were imported meanwhile, almost all of these objects
+live as long as the process, so they are moved to the oldest generation without a visit. Otherwise the next allocation
+would cause a visit of all of them: that is 7 ms of 78 for `import tilewright`, NumPy's import included, and 12 ms of
+149 for the first compilation of a process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Signals whose handlers wait: for calls of libraries that are not made to be left by an exception.
+"""Deferred signal handlers: for calls of libraries that an exception must not interrupt.
 
     with deferred_signals():
-        module = llvmlite.binding.parse_assembly(text)      # Ctrl-C raises behind the block
+        module = llvmlite.binding.parse_assembly(text)      # Ctrl-C raises after the block
 
-A handler of Python runs in the main thread between two instructions of whatever Python code runs there, and most raise.
-llvmlite frees a string and then notes that it is free: an exception in between frees it again, which ends the process.
+A Python signal handler runs in the main thread between two instructions of whatever Python code runs there, and most
+handlers raise. llvmlite frees a string and then records that it is free: an exception in between frees it again, which
+ends the process.
 """
 
 from __future__ import annotations

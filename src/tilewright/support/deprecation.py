@@ -1,4 +1,4 @@
-"""One warning for everything that an older Triton had and a newer one writes otherwise.
+"""The one warning for features of older versions of Triton, with their replacement.
 
 warn_deprecated("tl.math.tanh", "tl.extra.libdevice.tanh")
     kernels.py:12: UserWarning: tl.math.tanh is deprecated: write tl.extra.libdevice.tanh

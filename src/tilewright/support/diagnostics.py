@@ -1,6 +1,6 @@
-"""Diagnostics: what can go wrong, as data, and the one renderer that turns it into text.
+"""Diagnostics: errors as data, and the one renderer that turns them into text.
 
-A mistake is a class with fields and templates, which are filled from the fields (and properties):
+A kind of error is a class with fields and templates, which are filled from the fields (and properties):
 
     class NotBroadcastable(Diagnostic):
         title = "shapes do not broadcast"
@@ -12,8 +12,8 @@ A mistake is a class with fields and templates, which are filled from the fields
 
     raise SemanticError(NotBroadcastable((128, 64), (128, 32), 1))
 
-Semantics do not know where the user's program is: the evaluator catches the `SemanticError` and raises the
-`CompilationError` with the place, which prints as
+Semantics have no source locations: the evaluator catches the `SemanticError` and raises a `CompilationError` with the
+location, which prints as
 
     error: shapes do not broadcast
      --> kernel.py:3:12

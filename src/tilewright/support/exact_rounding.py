@@ -1,10 +1,10 @@
-"""Rounding that is exact: numbers into any float format, by any rounding mode, once.
+"""Exact rounding: numbers into any float format, by any rounding mode, with one rounding.
 
     narrow(np.array([1.0, 448.0, 500.0]), FORMATS["e4m3"], "rn", saturate=True)      # 0x38, 0x7E, 0x7E
     rounded("add", "rm", [np.float32([1]), np.float32([2.0**-30])])                  # the float below the exact sum
 
-A result that is not exact in float64 is rounded to odd there: the last bit of a number rounded to odd says that bits
-were cut off. With at least two bits more than the target format, a second rounding of that number cannot go wrong.
+A result that is not exact in float64 is rounded to odd there: an odd last bit then shows that bits were cut off. With
+at least two bits more than the target format, a second rounding of that number gives the correctly rounded result.
 
 Modes are PTX's: rn (to nearest, ties to even), rna (ties away from zero), rz (towards zero), rm (down), rp (up).
 """

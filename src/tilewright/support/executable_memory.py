@@ -3,7 +3,7 @@
     code = map_code(image)
     code.address                            # executable until code.unmap()
 
-How the system does it is told in `support/system`: pages are never writable and executable at once.
+The calls of each system are in `support/system`. Pages are never writable and executable at once.
 """
 
 from __future__ import annotations

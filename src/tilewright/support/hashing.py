@@ -1,9 +1,9 @@
-"""Digests of what kernels depend on and of what is kept of them.
+"""Digests of the dependencies of kernels and of cached files.
 
     hash_of(b"text").hexdigest()      64 digits; equal digests mean equal content
 
-BLAKE2b from Python's own module where it can be had alone: `hashlib` loads OpenSSL with it, which is a tenth of the
-time that importing this package takes.
+BLAKE2b is imported from Python's own module if that is possible: `hashlib` loads OpenSSL as well, which is a tenth of
+the time that importing this package takes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The knobs: name, kind, environment variable, default, description. docs/settings.md is printed from these classes.
+"""The knobs: name, kind, environment variable, default, description. docs/settings.md is generated from these classes.
 
-`NO_EFFECT` marks what is accepted so that programs written for Triton run, and changes nothing here.
+`NO_EFFECT` marks knobs that are accepted so that programs written for Triton run, and change nothing here.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@
         loud = env_bool("DEMO_LOUD", description="in capitals")
 
     demo = demo_knobs()
-    demo.name                       # "nobody", or what DEMO_NAME says at this moment
+    demo.name                       # "nobody", or the present value of DEMO_NAME
     demo.name = "Ann"               # holds until it is deleted; DEMO_NAME is set too, for child processes
-    del demo.name                   # or demo.name = env: the environment counts again
+    del demo.name                   # or demo.name = env: the environment applies again
     with demo.scope(): ...          # afterwards, knobs and environment are as before
 
-An empty variable counts as unset. `support.knobs` has the groups themselves. Names are Triton's.
+An empty variable counts as unset. The groups are in `support.knobs`. Names are Triton's.
 """
 
 from __future__ import annotations

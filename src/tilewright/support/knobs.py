@@ -1,4 +1,4 @@
-"""Every switch of Tilewright: knobs in groups, set by programs or by environment variables; and the hooks.
+"""All settings of Tilewright: knobs in groups, set by programs or by environment variables; and the hooks.
 
     from tilewright import knobs
 
@@ -7,8 +7,8 @@
         knobs.compilation.always_compile = True
     knobs.runtime.launch_enter_hook.add(print)
 
-Groups and names are Triton's, but for the group `tilewright`. `knob_groups.py` says what each knob does. The
-environment is read when a knob is, so nothing that runs per launch reads one: `observe` tells the launcher of changes.
+Groups and names are Triton's, but for the group `tilewright`. `knob_groups.py` describes each knob. A knob reads the
+environment each time it is read, so nothing that runs per launch reads one: `observe` tells the launcher of changes.
 """
 
 from __future__ import annotations

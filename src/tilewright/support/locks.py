@@ -1,4 +1,4 @@
-"""Locks that no fork leaves locked: that of lazy imports, which a fork waits for, and those that the child frees.
+"""Locks that are safe across forks: that of lazy imports, which a fork waits for, and those that the child frees.
 
     with importing:
         from tilewright.compiler.compile import compile_kernel
@@ -6,7 +6,7 @@
 A module that another thread is importing stays locked in the child of a fork, where that thread does not exist: the
 child would wait for it for ever.
 
-A forked child can take a `fork_safe_lock` although a thread that it does not have held it in the parent.
+A forked child can take a `fork_safe_lock` even if a thread of the parent held it during the fork.
 
 `RLock` comes from `_thread`: importing `threading` is a fiftieth of the time that importing this package takes.
 """

@@ -1,12 +1,12 @@
-"""`typing.NamedTuple`, made in a tenth of the time: annotations stay text that nobody parses, and no text is compiled.
+"""`typing.NamedTuple`, made in a tenth of the time: annotations are not parsed, and no text is compiled.
 
     class Span(NamedTuple):
         file: str
         line: int = 0
 
 For modules that `import tilewright` imports, which have fifty such classes. Type checkers see the original; no class
-may be generic. The constructor is one of `_CONSTRUCTORS`, under other names, or that of Python's own named tuple where
-there are more fields.
+may be generic. The constructor is one of `_CONSTRUCTORS` with renamed parameters, or that of Python's own named tuple
+if there are more fields.
 """
 
 from __future__ import annotations

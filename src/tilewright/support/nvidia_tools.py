@@ -1,10 +1,10 @@
-"""Programs and files of NVIDIA's toolkit: where they are, and of which version.
+"""Programs and files of NVIDIA's toolkit: their paths and versions.
 
     knobs.nvidia.ptxas.path, knobs.nvidia.ptxas.version
     find_program("ptxas")                          # "/usr/local/cuda/bin/ptxas", or None
 
-None of them comes with this package. They are looked for where a knob says, on the PATH, in the packages that PyPI has
-of them (`nvidia-cuda-nvcc`, `nvidia-nvvm`), in the toolkit's usual place, and in Triton's wheel.
+None of them comes with this package. They are searched at the path of a knob, on the PATH, in NVIDIA's packages on PyPI
+(`nvidia-cuda-nvcc`, `nvidia-nvvm`), in the toolkit's usual folder, and in Triton's wheel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with the time left, on terminals and in notebooks, and nothing anywhere else.
+"""Progress bars with the time left, on terminals and in notebooks only.
 
     with Progress("trying matmul", len(configs)) as progress:
         for done, config in enumerate(configs):
@@ -6,8 +6,8 @@
 
     trying matmul: 13 of 24 ##########.........  0:05 left
 
-Where tqdm is installed, it draws the bar; this is the only file that imports it. A bar appears after half a second and
-is gone at the end. For work inside of other work, such as a tuned kernel in a report, only the outer bar is shown.
+If tqdm is installed, it draws the bar; this is the only file that imports it. A bar appears after half a second and
+disappears at the end. For nested work, such as a tuned kernel in a report, only the outer bar is shown.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""PTX text → data: whole texts for the simulator of GPUs, inline assembly for machines without one.
+"""PTX text → data: whole modules for the GPU simulator, inline assembly for machines without a GPU.
 
     module = parse_ptx(".version 8.0 .target sm_80 .address_size 64 .visible .entry k() { ret; }")
     module.functions["k"].instructions[0].parts       # ("ret",)
     parse_inline("add.u32 $0, $1, 1", {"$0": 32, "$1": 32}).instructions[0].operands[1]      # Register("$1")
 
-Inner scopes (`{ .reg .b32 t; … }`, as inline assembly has them) are flattened: their registers and labels get names
-of their own. Comments go first, by as many blanks, so that lines keep their numbers.
+Inner scopes (`{ .reg .b32 t; … }`, as inline assembly has them) are flattened: their registers and labels get names of
+their own. Comments are replaced by as many blanks first, so that positions do not change.
 """
 
 from __future__ import annotations

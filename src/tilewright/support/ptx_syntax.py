@@ -1,4 +1,4 @@
-"""PTX text as data: what `ptx_parser.py` makes of kernels and of inline assembly.
+"""PTX text as data: the result of `ptx_parser.py` for kernels and inline assembly.
 
     @!%p1 ld.global.v2.b32 {%r1, %r2}, [%rd4+16];
 

@@ -1,4 +1,4 @@
-"""Places in source text, and the text at those places.
+"""Locations in source text, and the text at those locations.
 
 >>> Span("kernel.py", 3, 12, 3, 17)        # `a + b` in line 3
 Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from=None)

@@ -1,7 +1,7 @@
-"""`tilewright cache`: what is in the cache folder.
+"""`tilewright cache`: statistics, verification and deletion of the cache folder.
 
 tilewright cache stats        how many kernels there are, how large, how old
-tilewright cache verify       reads every file, and lists those that are not what was written
+tilewright cache verify       reads every file, and lists those that do not match their digest
 tilewright cache clear        deletes all of it
 """
 

@@ -1,4 +1,4 @@
-"""`tilewright doctor`: what Tilewright finds on this machine, and what to do about what it does not.
+"""`tilewright doctor`: the parts of an installation, and remedies for missing or broken ones.
 
     ok     Python           CPython 3.12.4, /usr/bin/python3
     wrong  cache            /home/me/.tilewright/cache (0777): everybody may write to it
@@ -6,7 +6,8 @@
     note   ptxas            not found
                             -> nothing but cubins needs it: pip install nvidia-cuda-nvcc, or set TRITON_PTXAS_PATH
 
-`wrong` is what fails, or is slow although results are right; it makes the exit status 1. A `note` asks for nothing.
+`wrong` marks parts that fail, or that are slow although results are right; it makes the exit status 1. A `note`
+requires no action.
 """
 
 from __future__ import annotations

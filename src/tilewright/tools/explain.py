@@ -1,10 +1,10 @@
-"""`tilewright explain`: what the three front ends make of one kernel, side by side, line by line of the source.
+"""`tilewright explain`: the results of the three front ends for one kernel, side by side, by source line.
 
 tilewright explain examples/vector_add.py:add_kernel -s "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
 tilewright explain kernels.py:softmax -c BLOCK=1024 --html softmax.html
 tilewright explain kernels.py:softmax -c BLOCK=64 --html softmax.html --grid 4 -a columns=50 -a stride=50 --gpu 90
 
-The last one draws, too, which elements each program of a small grid touches, and the layouts that tiles have on a GPU.
+The last command also draws the elements that each program of a small grid accesses, and the layouts of tiles on a GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The page of `tilewright explain`: the source, the stages of every front end, and pictures, in one file.
 
-Lines that come from one line of the source have its colour everywhere; pointing at one, or at a picture of what it
-touches, lights all of them, and a click scrolls every listing there. The page follows the system's light or dark.
+Lines from one source line have its colour everywhere; pointing at one, or at the picture of its accesses, highlights
+all of them, and a click scrolls every listing there. The page follows the system's light or dark mode.
 """
 
 from __future__ import annotations

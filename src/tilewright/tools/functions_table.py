@@ -1,4 +1,4 @@
-"""`tilewright functions`: the functions of the language, as `docs/functions.md` has them."""
+"""`tilewright functions`: the functions of the language, as in `docs/functions.md`."""
 
 from __future__ import annotations
 

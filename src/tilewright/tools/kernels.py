@@ -1,10 +1,10 @@
-"""Kernels and signatures that command lines name.
+"""Kernels and signatures given on command lines.
 
     find_kernel("kernels.py", "add")
     parse_signature(add, ["*fp32:16", "*fp32:16", "i32", "i32:1", "BLOCK=128"])
 
-A signature has one entry per parameter: a type, with a hint behind a colon if something is known of the argument
-(`:16`, it is a multiple of 16; `:1`, it is 1), or the value of a constant. `NAME=VALUE` says for which parameter.
+A signature has one entry per parameter: a type, with an optional hint after a colon (`:16`, the argument is a multiple
+of 16; `:1`, it is 1), or the value of a constant. `NAME=VALUE` names the parameter.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`tilewright layout`: who holds each element of a tile, and which bank of shared memory it lies in.
+"""`tilewright layout`: the holder of each element of a tile, and its bank of shared memory.
 
     tilewright layout '#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], …}>' --shape 32x16
     tilewright layout '#ttg.swizzled_shared<{vec = 8, …}>' --shape 64x64 --dtype f16
     tilewright layout '#ttg.blocked<{…}>' --shape 64x64 --to '#ttg.swizzled_shared<{…}>' --svg pair.svg
 
-With `--to` the second layout is drawn as well, and what a tile's way from one to the other costs: renamed registers,
-shuffles, or passes over the banks of shared memory.
+With `--to` the second layout is drawn as well, and the cost of the conversion is given: renamed registers, shuffles, or
+passes over the banks of shared memory.
 """
 
 from __future__ import annotations

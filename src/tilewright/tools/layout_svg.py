@@ -1,4 +1,4 @@
-"""Layouts as one SVG file, which needs nothing else: a table for each, coloured by warp and lane, or by bank."""
+"""Layouts as one self-contained SVG file: a table for each, coloured by warp and lane, or by bank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts in the terminal: a summary, a table of the elements, the steps of every bit, bank conflicts."""
+"""Layouts in the terminal: a summary, a table of the elements, the bases of every bit, bank conflicts."""
 
 from __future__ import annotations
 

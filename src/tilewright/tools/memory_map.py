@@ -1,10 +1,10 @@
-"""The elements of arrays that each access of a kernel touches, program by program, as data and as pictures.
+"""The array elements accessed by each load and store of a kernel, program by program, as data and as pictures.
 
     for access in accesses(module, (4,), {"n": 1000}, place):
         access.argument, access.line, access.touched        # {(0, 0, 0): array([0, 1, 2, …]), …}
         drawing(access)                                      # SVG: a cell per element, coloured by program
 
-The TTIR is interpreted with arrays that have addresses and no memory: what is loaded is 0. So accesses whose places
+The TTIR is interpreted with arrays that have addresses and no memory: loads return 0. So accesses whose addresses
 depend on loaded values are shown for zeros.
 """
 

@@ -1,4 +1,4 @@
-"""`tilewright ops`: the ops with what each part of the compiler does with them, as `docs/ops.md` has them."""
+"""`tilewright ops`: the ops, with their support in each part of the compiler, as in `docs/ops.md`."""
 
 from __future__ import annotations
 

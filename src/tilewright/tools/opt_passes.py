@@ -1,11 +1,11 @@
-"""The passes that `tilewright opt` knows, under our names and under Triton's flags.
+"""The passes of `tilewright opt`, under our names and under Triton's flags.
 
     find_pass("licm")                          find_pass("triton-licm")
     find_pass("pipeline{num-stages=3}")        find_pass("tritongpu-pipeline=num-stages=3")
 
-A pass that takes options is a function of the module and a frozen dataclass, whose fields are the options. A new pass
-is one row in `PASSES`, a new report (an analysis that says something about ops) one row in `REPORTS`, a new list of
-passes one row in `PIPELINES`.
+A pass with options is a function of the module and a frozen dataclass, whose fields are the options. A new pass is one
+row in `PASSES`, a new report (an analysis that prints facts about ops) one row in `REPORTS`, a new list of passes one
+row in `PIPELINES`.
 """
 
 from __future__ import annotations

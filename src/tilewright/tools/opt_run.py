@@ -1,12 +1,12 @@
-"""`tilewright opt`: passes over text.
+"""`tilewright opt`: runs passes over text.
 
     tilewright opt kernel.ttir --pass canonicalize --pass combine
     tilewright opt kernel.ttir --pass ttir --timing --print-after cse
     tilewright opt kernel.ttir --pass combine --explain
     tilewright show kernels.py:softmax --stage source | tilewright opt - --pass ttir
 
-The text goes to standard output, everything else to standard error. Passes run in the order they are named in. Ops that
-say nothing of where they come from get their place in the text, so that messages can name it.
+The text goes to standard output, everything else to standard error. Passes run in the order of the command line. Ops
+without a location get their position in the text, so that messages can name it.
 """
 
 from __future__ import annotations

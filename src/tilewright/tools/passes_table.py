@@ -1,4 +1,4 @@
-"""`tilewright passes`: every pass, what it does and where it runs, as `docs/pass-list.md` has it."""
+"""`tilewright passes`: every pass, its purpose and the pipelines that run it, as in `docs/pass-list.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tilewright rules`: the rewrite rules with their conditions and reasons, as `docs/rules.md` has them."""
+"""`tilewright rules`: the rewrite rules with their conditions and reasons, as in `docs/rules.md`."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@
     tilewright run -m pytest tests
 
 The process becomes a new Python with the folder of our `triton` package first on PYTHONPATH, so child processes find it
-too, and scripts see what they see under plain `python`: `__main__`, `sys.argv`, exit status, signals, tracebacks. What
-Triton refuses is refused, unless the environment says otherwise: a program that runs here shall run there.
+too. Scripts have the same environment as under plain `python`: `__main__`, `sys.argv`, exit status, signals,
+tracebacks. Programs that Triton refuses are refused, unless the environment allows them, so that a program that runs
+here also runs there.
 """
 
 from __future__ import annotations

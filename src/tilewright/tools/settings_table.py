@@ -1,4 +1,4 @@
-"""`tilewright settings`: the knobs and their environment variables, as `docs/settings.md` has them."""
+"""`tilewright settings`: the knobs and their environment variables, as in `docs/settings.md`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""`tilewright show`: what a kernel becomes at each stage.
+"""`tilewright show`: a kernel at each stage of compilation.
 
     tilewright show examples/vector_add.py:add -s "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=128"
     tilewright show kernels.py:softmax --stage ttir --stage asm
     tilewright show kernels.py:softmax --stage ptx                  # for the GPU that TILEWRIGHT_GPU_ARCH names
 
-Parameters that the signature leaves out are taken for i32, or for aligned fp32 pointers where the name ends in `ptr`;
-constants have their defaults or come with `-c NAME=VALUE`.
+Parameters missing in the signature are taken as i32, or as aligned fp32 pointers if the name ends in `ptr`; constants
+have their defaults or come with `-c NAME=VALUE`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Adopt libraries: calls of NVIDIA's and AMD's mathematics become ours.
+"""Adopt libraries: calls of NVIDIA's and AMD's math libraries become ops and functions of Tilewright.
 
 %y = tt.extern_elementwise %x {symbol = "__nv_isnanf"}      ->    %b = arith.cmpf une, %x, %x ; %y = arith.extui %b
 %y = tt.extern_elementwise %x {symbol = "__nv_tanhf"}       ->    %y = math.tanh %x
 %y = tt.extern_elementwise %x {symbol = "__ocml_exp_f32"}   ->    %y = math.exp %x
 
-TTIR that Triton printed for a GPU names them, and Gluon's programs do. NVIDIA's are those of libdevice: the ops are
-what the language's function of that name writes. A call that has no equal here keeps its name.
+TTIR that Triton printed for a GPU calls these libraries, and so do Gluon's programs. NVIDIA's functions are those of
+libdevice: they become the ops of the language's function of that name. A call without an equivalent keeps its name.
 """
 
 from __future__ import annotations

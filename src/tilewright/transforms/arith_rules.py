@@ -1,7 +1,7 @@
 """Arithmetic: identities, evaluation of constants by the op's reference semantics, and canonical forms.
 
-Constants go to the right, chains of constants and of casts are shortened. Float identities hold for NaN, infinities and
-both zeros.
+Constants are moved to the right operand, chains of constants and of casts are shortened. Float identities hold for NaN,
+infinities and both zeros.
 """
 
 from __future__ import annotations

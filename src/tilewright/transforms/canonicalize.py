@@ -1,4 +1,4 @@
-"""Canonicalize: fold constants, shorten chains, drop what is known or not needed, until nothing changes.
+"""Canonicalize: folds constants, shortens chains, removes redundant ops, until nothing changes.
 
     %c = arith.constant 4 : i32                      %r = tt.make_range {start = 0, end = 64}
     %d = arith.muli %c, %c                     ->    %s = tt.splat %x
@@ -7,7 +7,7 @@
     %b = tt.broadcast %s
     %t = arith.addi %r, %s
 
-The folds and rules are in the files called `…_rules`.
+The folds and rules are in the files named `…_rules`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changing which values go round a loop or leave an `if`: results, block arguments, operands and yields in step."""
+"""Changes of the values that loops carry or branches yield: results, block arguments, operands and yields together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine: two tile ops that one can do.
+"""Combine: two tile ops become one.
 
 %d = tt.dot %a, %b, %zero                          ->   %e = tt.dot %a, %b, %c
 %e = arith.addf %d, %c

@@ -2,13 +2,13 @@
 
     scf.if %true {A} else {B}                   ->  A
     %r = scf.if %c {yield %x} else {yield %y}   ->  %r = arith.select %c, %x, %y
-    scf.for over no step                        ->  its initial values
-    scf.for over one step                       ->  its body
+    scf.for without iterations                  ->  its initial values
+    scf.for of one iteration                    ->  its body
     %r = scf.for … iter_args(%a = %x) {… yield %a}   ->  %x instead of %a and %r
 
-Values that leave an `if` or go round a loop and are not needed are removed.
+Unused results of an `if` and unused values carried by a loop are removed.
 
-Likewise of `ttg.warp_specialize` results that nobody uses and captures that no partition needs:
+So are unused results of `ttg.warp_specialize`, and duplicate or unused captures:
 
     ttg.warp_specialize(%a, %a, %b)     partition0(%x, %y, %z) { "use"(%x, %y) }
     ttg.warp_specialize(%a)             partition0(%x) { "use"(%x, %x) }

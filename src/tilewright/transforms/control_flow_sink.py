@@ -1,4 +1,4 @@
-"""Control flow sink: what only one side of a branch needs is computed there.
+"""Control flow sink: ops that only one side of a branch uses move into that side.
 
     %count = arith.select %on, %n, %c0             scf.if %all {
     scf.if %all {                                    …
@@ -7,9 +7,10 @@
       scf.for %i = %c0 to %count { … }               scf.for %i = %c0 to %count { … }
     }                                              }
 
-The version of a loop that has no masks needs nothing of what the other one knows of them. Only ops without effects
-move, and none without operands, such as constants, which cost nothing. What nobody needs goes: passes ask for places
-in memory before they know whether they want them. The pass is MLIR's `control-flow-sink`, with dead code elimination.
+For example, the unmasked version of a loop does not need the values computed for the masks of the other version. Only
+ops without effects move, and only those with operands: constants cost nothing. Unused ops are removed, since passes
+compute addresses before they know whether they need them. The pass is MLIR's `control-flow-sink`, with dead code
+elimination.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Canonical forms of conversions of layouts: they disappear into ops that can do with another layout.
+"""Canonical forms of layout conversions: they are merged into ops that accept another layout.
 
 ttg.convert_layout (ttg.convert_layout %x)      ->  ttg.convert_layout %x
 ttg.convert_layout (tt.splat %x)                ->  tt.splat %x, in the layout of the result

@@ -1,4 +1,4 @@
-"""Loops and conditions as jumps between blocks: what machine code is made of.
+"""Structured control flow (loops, conditions) becomes branches between blocks.
 
 %r = scf.for %i = %a to %b step %c              cf.br ^1(%a, %x)
      iter_args(%s = %x) -> (i32) {            ^1(%i: i32, %s: i32):

@@ -1,13 +1,13 @@
-"""Common subexpression elimination: an op that computes what an op before it computed takes its results.
+"""Common subexpression elimination: an op that computes the same as an earlier one is replaced by its results.
 
     %a = arith.addi %x, %y                  %a = arith.addi %x, %y
     %b = arith.addi %y, %x            ->    tt.store %p, %a
     tt.store %p, %a                         tt.store %q, %a
     tt.store %q, %b
 
-The earlier op must come first on every path, so it is looked for in the same block and in the blocks around it.
-`loop_aware_cse` also merges values that go round a loop, when they start equal and step alike.
-Loads are merged as long as nothing is written in between; a loop that writes forgets them before it starts.
+The earlier op must dominate the later one, so it is searched in the same block and in the blocks around it.
+`loop_aware_cse` also merges values carried by a loop that have equal initial values and equal updates. Loads are merged
+if there is no write between them; a loop that writes invalidates them at its start.
 """
 
 from __future__ import annotations

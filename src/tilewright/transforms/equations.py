@@ -1,15 +1,15 @@
-"""Rules as rows: an equation, its condition and its reason. What the equation says is what is matched and made.
+"""Rewrite rules as table rows: an equation, its condition and its reason. The equation is matched and applied.
 
     Equation("plus_zero", "x + 0, x - 0 → x")                            a fold: the op is a value or a number
     Equation("sum_minus_constant", "(x + c) - d → x + (c - d)")          a rule: ops take its place
 
-In an equation `c`, `d` and `e` are known numbers, other letters are any values, `_` is a value that does not matter.
-A letter that comes twice is the same value both times. `true` and `false` are of type i1. A sign stands for each of its
-ops below, those on floats if the equation has a float, such as `0.0` or `inf`; other ops have their names, without the
-dialect. The left side may list several forms, which all become the right side. A name on the right that is the op's own
-changes its operands; other ops are made anew, with the op's type.
+In an equation `c`, `d` and `e` are known numbers, other letters are any values, `_` is an arbitrary value. A letter
+that occurs twice is the same value both times. `true` and `false` are of type i1. A sign stands for each of its ops
+below, those on floats if the equation has a float, such as `0.0` or `inf`; other ops have their names, without the
+dialect. The left side may list several forms, which all become the right side. If the right side has the op's own name,
+its operands are changed in place; other ops are created, with the op's type.
 
-The row of a rule that is no such pattern has a function.
+A rule that cannot be written as such a pattern has a function.
 """
 
 from __future__ import annotations

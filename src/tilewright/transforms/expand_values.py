@@ -1,11 +1,11 @@
-"""Values that stand for several others, and how the others take their place everywhere.
+"""Expansion of a value into several others, through all control flow.
 
     %p:2 = scf.for … iter_args(%a = %x, %q = %d) {          %p:6 = scf.for … iter_args(%a = %x, %b = %base, …) {
       %e = f(%q)                                      ->      %e = f'(%b, …)
       scf.yield %a, %q                                        scf.yield %a, %b, …
 
-`Expansion` knows loops, conditions, calls, functions and `arith.select`; a subclass says which types are expanded into
-which, and has a rewrite for every op that makes such a value or looks into one.
+`Expansion` handles loops, conditions, calls, functions and `arith.select`; a subclass says which types are expanded
+into which, and has a rewrite for every op that makes or reads such a value.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The cache of compiled kernels: what is kept, where, by whom, and for how long; see `store.py`."""
+"""The cache of compiled kernels: contents, folders, locks and eviction; see `store.py`."""

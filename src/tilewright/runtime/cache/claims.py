@@ -1,12 +1,12 @@
-"""Claims to compile: one of several processes that miss the same entry compiles; the others wait for what it keeps.
+"""Claims: when several processes miss the same entry, one compiles and the others wait for its result.
 
-    with Claim(root, "GZTG…A"):                 # the first goes on at once, the others when it is done or gone
-        stored = load(digest, name)             # so whoever has the claim looks again before it compiles
+    with Claim(root, "GZTG…A"):                 # the first continues at once, the others when it has ended
+        stored = load(digest, name)             # so the holder looks again before it compiles
 
-A claim is a file in the cache folder, locked. The system frees the lock when the process ends, however it ends, so
-nobody waits for a process that is gone. One that is there but does not get on, because it was stopped for instance, is
-waited for as long as `PATIENCE` says. A claim only saves work: whoever cannot have it compiles without, and two that
-compile the same write the same.
+A claim is a locked file in the cache folder. The system releases the lock when the process ends, however it ends, so no
+process waits for one that is gone. A process that exists but makes no progress, because it was stopped for instance, is
+waited for as long as `PATIENCE` says. A claim only saves work: a process that cannot get it compiles without it, and
+two that compile the same kernel write the same entry.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Folders that only we can have written to, and files that are whole or not there.
+"""Folders to which only this user can have written, and files that are complete or absent.
 
-is_trusted("/home/me/.tilewright/cache")             True; a folder of somebody else is refused with a warning
+is_trusted("/home/me/.tilewright/cache")             True; another user's folder is refused with a warning
 write_whole("/…/add.json", b"{}")                    written under another name, then renamed
 file_stem("../../etc/passwd")                        "______etc_passwd"
 
-A compiled kernel is machine code that this process runs, so where it comes from matters:
+A compiled kernel is machine code that this process runs, so its origin matters:
 
     no folder yet                                        made, mode 0700
-    ours, and nobody else may write to it                used as it is
+    ours, and writable only by this user                 used as it is
     ours, and our own group may write, which has no      used; before something is written, the group may not
       other members (many systems make such folders)       write to it any more
-    others may write to it, or it is another user's      not used, with a warning: what is in it may not be ours
-    a link                                               used if it is ours or root's, and what it leads to is good
+    others may write to it, or it is another user's      not used, with a warning: its files may not be ours
+    a link                                               used if it is ours or root's, and its target is acceptable
 """
 
 from __future__ import annotations

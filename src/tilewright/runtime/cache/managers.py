@@ -1,8 +1,8 @@
-"""Cache managers: who keeps the files of a key, and where. The interface is Triton's.
+"""Cache managers: the storage of the files of a key. The interface is Triton's.
 
     manager = get_cache_manager(digest)                      # or the class that TRITON_CACHE_MANAGER names
     path = manager.put(b"…", "add.image")
-    manager.get_file("add.image")                            # the same path, in any process; None when it is not there
+    manager.get_file("add.image")                            # the same path, in any process; None if it is absent
     manager.put_group("add.json", {"add.image": path, …})    # these files belong together
     manager.get_group("add.json")                            # {"add.image": path, …}, or None unless all are there
 

@@ -3,7 +3,7 @@
     knobs.redis.host, knobs.redis.port          where
     knobs.redis.key_format                      "triton:{key}:{filename}": the name of a file in Redis
 
-A command must be answered within DEADLINE seconds, however slowly the answer trickles in.
+A command must be answered completely within DEADLINE seconds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A cache that machines share: files come from a backend, such as Redis, and are kept in the local folder too.
+"""A cache shared by machines: files come from a backend, such as Redis, and are kept in the local folder too.
 
     TRITON_CACHE_MANAGER=tilewright.runtime.cache.remote:RemoteCacheManager
     TRITON_REMOTE_CACHE_BACKEND=tilewright.runtime.cache.redis:RedisRemoteCacheBackend
-    TILEWRIGHT_CACHE_KEY=…                      # entries are signed, and others refused
+    TILEWRIGHT_CACHE_KEY=…                      # entries are signed, and unsigned ones refused
 
-A backend may fail in any way, also by being slow: it is asked on a thread of its own, and nobody waits longer than
-PATIENCE. The first time it fails, one warning is given, and it is left alone for a minute; what the local folder has is
-used meanwhile, and everything else compiled. Compiled kernels are machine code: without TILEWRIGHT_CACHE_KEY, whoever
-can write to the backend can run code in this process.
+A backend may fail in any way, including by being slow: it is called on a thread of its own, and callers wait at most
+PATIENCE. After its first failure one warning is given, and the backend is not called for a minute; meanwhile local
+entries are used and everything else is compiled. Compiled kernels are machine code: without TILEWRIGHT_CACHE_KEY,
+anyone who can write to the backend can run code in this process.
 """
 
 from __future__ import annotations

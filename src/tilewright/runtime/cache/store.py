@@ -1,14 +1,14 @@
-"""Compiled kernels in the cache: whole entries, each file checked against its digest.
+"""Compiled kernels in the cache: complete entries, each file checked against its digest.
 
     ~/.tilewright/cache/GZTG…A/       the digest of the cache key, in base 32
-        add.source  add.ttir  add.llir                 texts, for `kernel.asm`, which makes ttcir again of ttir
+        add.source  add.ttir  add.llir                 texts for `kernel.asm`, which derives ttcir from ttir
         add.obj  add.image                             relocatable object; the same linked, ready to be mapped
         add.json                                       metadata, the key, and the digest of each other file
-        __grp__add.json                                which files belong together
+        __grp__add.json                                the files of this entry
 
-Who keeps the files is up to the cache manager. Whatever does not match its digest counts as absent, and so does an
-entry of another key, should files have been renamed: the kernel is compiled again and the entry replaced. A folder that
-cannot be read or written costs one warning; kernels are then compiled in each process.
+The cache manager stores the files. A file that does not match its digest counts as absent, and so does an entry of
+another key, should files have been renamed: the kernel is compiled again and the entry replaced. A folder that cannot
+be read or written costs one warning; kernels are then compiled in each process.
 """
 
 from __future__ import annotations

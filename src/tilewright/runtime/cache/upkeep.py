@@ -1,12 +1,12 @@
-"""Keeping the cache folder small: what is in it, and which entries go when it is too large.
+"""The size limit of the cache folder: its entries, and which of them are evicted.
 
     note_stored(root, 30_000)       after an entry was written; evicts when the limit is passed
     entries(root)                   every entry, with its size and when it was last used
 
-How much was stored is the length of the file `usage`, in KiB: every process appends as many bytes as it stored KiB, so
-no process waits for another, and the folder is only walked when the limit is reached. The walk measures what is really
-there, removes what was used least recently until a fifth of the limit is free, and sets `usage` to the rest. An entry
-is renamed before its files are deleted, so another process finds it whole or not at all.
+The amount stored is the length of the file `usage`, in KiB: every process appends as many bytes as it stored KiB, so no
+process waits for another, and the folder is only walked when the limit is reached. The walk measures the actual sizes,
+removes the least recently used entries until a fifth of the limit is free, and sets `usage` to the rest. An entry is
+renamed before its files are deleted, so another process finds it complete or not at all.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A kernel as notebooks and pages show it: texts of its stages, matched by the line of the source they come from."""
+"""Display of a kernel in notebooks and pages: texts of its stages, matched by source line."""

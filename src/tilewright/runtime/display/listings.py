@@ -1,12 +1,12 @@
-"""The texts of a kernel's stages, each line with the line of the source that it comes from; the same as HTML.
+"""The texts of a kernel's stages, each line with its source line, as text or as HTML.
 
     for listing in matched_stages(kernel):          # source, ttir, loops, asm; of a GPU's kernel ttir, ttgir, ptx
         listing.title, listing.lines[0].text, listing.lines[0].source
 
-A kernel keeps its texts without places. So it is compiled once more, with them, and lines get their places from that as
-far as the texts agree. A kernel that was compiled from text has nothing but the text.
+A kernel keeps its texts without locations. So it is compiled once more with locations, and lines get theirs from that
+as far as the texts agree. A kernel that was compiled from text has nothing but the text.
 
-In HTML words are coloured by kind, and lines that come from one line of the source have one colour.
+In HTML, tokens are coloured by kind, and lines that come from one source line have one colour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A compiled kernel in a notebook: the source at the left, beside it a tab for each stage and one for the metadata.
+"""A compiled kernel in a notebook: the source on the left, beside it a tab for each stage and one for the metadata.
 
-Pointing at a line lights what comes from the same line of the source; a click scrolls there. Tabs and light need no
-script, so that they work in notebooks that are not trusted and in pages that are made of notebooks.
+Pointing at a line highlights all lines from the same source line; a click scrolls to them. Tabs and highlighting need
+no script, so that they work in untrusted notebooks and in pages that are made from notebooks.
 """
 
 from __future__ import annotations

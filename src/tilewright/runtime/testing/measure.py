@@ -3,15 +3,15 @@
 do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))                              mean, in milliseconds
 do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024), quantiles=(0.5, 0.2, 0.8))   [median, 20 %, 80 %]
 
-TILEWRIGHT_BENCH_SECONDS limits the time of a report, in equal shares for the lines of each table:
+TILEWRIGHT_BENCH_SECONDS limits the time of a report; the lines of each table have equal shares:
 
     budget = Budget("matmul", lines=2)
     for size in sizes:
         for line in budget.lines:
-            line.point(lambda: benchmark(size))       # what the function returns; NaN where time does not suffice
+            line.point(lambda: benchmark(size))       # the function's result, or NaN if there is too little time
 
-A point is begun if there is time for as much as the last one of its line took, and grew. The first one always is. What
-runs is not stopped, so a table may take longer.
+A point is measured if the remaining time covers the duration of the last one of its line, scaled by its growth. The
+first point is always measured. A running measurement is not stopped, so a table may take longer.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ def bench(n, provider): …            # one time or rate, or (value, lowest, hi
 
 bench.run(print_data=True, save_path="results")          # results/add.csv, results/add.png, results/results.html
 
-The only file that imports matplotlib and pandas, and only when plots and data frames are asked for.
+The only file that imports matplotlib and pandas, and only when plots and data frames are requested.
 """
 
 from __future__ import annotations

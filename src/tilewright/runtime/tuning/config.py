@@ -1,4 +1,4 @@
-"""One choice of constants and options of a kernel, and what choices took, kept on disk.
+"""One configuration (constants and options) of a kernel, and measured times of configurations, kept on disk.
 
 Config({"BLOCK": 128}, num_warps=8).all_kwargs()      {"BLOCK": 128, "num_warps": 8, "num_ctas": 1, "num_stages": 3}
 

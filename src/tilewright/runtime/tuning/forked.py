@@ -1,8 +1,8 @@
-"""Compiling several kernels at once, on several CPUs.
+"""Parallel compilation of several kernels.
 
-Compiling is Python code, of which one process runs one thread at a time. So helpers are forked: they compile into the
-disk cache, and this process finds the kernels there. Helpers only help: what they did not finish, for whatever reason,
-this process compiles itself when it needs it.
+Compilation is Python code, and the GIL lets one thread of a process run at a time. Therefore helper processes are
+forked: they compile into the disk cache, and this process finds the kernels there. Kernels that a helper did not
+finish, for whatever reason, are compiled by this process when it needs them.
 """
 
 from __future__ import annotations

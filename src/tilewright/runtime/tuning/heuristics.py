@@ -1,4 +1,4 @@
-"""Kernels around kernels; and `@heuristics`, which computes constants from the other arguments.
+"""Wrappers of kernels; and `@heuristics`, which computes constants from the other arguments.
 
 @heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
 @jit

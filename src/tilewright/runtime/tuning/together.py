@@ -1,13 +1,13 @@
-"""`tune`: many launches of autotuned kernels are measured before they are needed, by many processes.
+"""`tune`: measures many launches of autotuned kernels in advance, in many processes.
 
     launches = [Launch(matmul, grid, a, b, c, n) for n in sizes]
     tune(launches)                                              this process measures, all of its CPUs compile
     tune(launches, executor=client.get_executor())              each worker measures some
     tune(launches, store=store, rank=rank, world_size=count)    each rank of torch.distributed measures a share
 
-Workers keep their tables in the cache, signed as it is; ranks exchange them through the store, signed with the same
-key. A table is found only by processes on the same kind of CPU with the same compiler, since its name says all of that;
-whatever is not found is measured here.
+Workers store their results in the cache, signed like its entries; ranks exchange them through the store, signed with
+the same key. Results are found only by processes on the same kind of CPU with the same compiler, since their key
+contains both; launches without a result are measured here.
 """
 
 from __future__ import annotations

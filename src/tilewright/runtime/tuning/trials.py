@@ -1,13 +1,13 @@
-"""The candidates for one launch: compiled on all CPUs, tried, measured.
+"""The candidates for one launch: compiled on all CPUs, run and measured.
 
 Trials(kernel, call, pre_hook, post_hook).measure(configs, do_bench=None)
     {Config(BLOCK: 128, …): [0.12, 0.11, 0.15], Config(BLOCK: 1024, …): [inf, inf, inf]}
 
-On terminals and in notebooks, a bar counts meanwhile (`support/progress.py`).
+On terminals and in notebooks a progress bar is shown (`support/progress.py`).
 
-Launches are measured as briefly as the answer allows. Each runs twice; one that then takes half as long again as the
-leader is out. The others run some more, and only those close to the leader go on until the time is used up. They run in
-turns, so that a slow moment of the machine hits all.
+Launches are measured as briefly as the decision allows. Each candidate runs twice; one that then takes 1.5 times as
+long as the leader is dropped. The others run some more, and only those close to the leader continue until the time is
+used up. They alternate, so that a slow moment of the machine affects all of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The operating system that this process runs on: `SYSTEM`, which nothing else asks for.
+"""The operating system of this process: `SYSTEM`, the only interface to it.
 
     SYSTEM.usable_cpus()                    # 2
     SYSTEM.map_code(image)                  # the address of executable memory
 
-`interface.py` says what a system has to do; one file each says how Linux, macOS and Windows do it. What machine code
-asks of the system is written in `runtime/drivers/cpu/native/systems`, in the same way.
+`interface.py` declares the functions of a system; one file each implements them for Linux, macOS and Windows. The calls
+of machine code are in `runtime/drivers/cpu/native/systems`, in the same form.
 """
 
 from __future__ import annotations

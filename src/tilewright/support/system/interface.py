@@ -1,6 +1,6 @@
-"""An operating system as Tilewright asks it, one method a question.
+"""The interface to an operating system, one method per function.
 
-Nothing here imports more than `os`: most processes ask for little of it.
+Nothing here imports more than `os`, since most processes use little of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""macOS on Apple's processors. Nobody has run this on a Mac yet: its calls are checked against a fake of the library.
+"""macOS on Apple's processors. Not yet run on a Mac: its calls are tested against a fake of the library.
 
-Memory with code is mapped with MAP_JIT, writable and executable at once; which of the two holds is a switch of each
-thread (`pthread_jit_write_protect_np`). The instruction cache has to be told of new code. Pages have 16 KiB.
+Memory with code is mapped with MAP_JIT, writable and executable at once; a switch of each thread selects one of the two
+(`pthread_jit_write_protect_np`). The instruction cache must be invalidated for new code. Pages have 16 KiB.
 
 Apple, "Porting just-in-time compilers to Apple silicon":
 https://developer.apple.com/documentation/apple-silicon/porting-just-in-time-compilers-to-apple-silicon

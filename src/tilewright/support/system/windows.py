@@ -1,6 +1,6 @@
 """Windows on x86-64, tested under Wine.
 
-Its libraries are opened when they are asked for, so this file can be imported, and its decisions tested, anywhere.
+Its libraries are opened on first use, so this file can be imported, and its decisions tested, anywhere.
 """
 
 from __future__ import annotations

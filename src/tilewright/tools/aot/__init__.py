@@ -1,1 +1,1 @@
-"""Kernels ahead of time: objects and C files that need no Python when they run."""
+"""Ahead-of-time compilation: objects and C files that need no Python when they run."""

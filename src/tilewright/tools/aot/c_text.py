@@ -1,7 +1,7 @@
 """The C files of one compiled kernel: the only place that writes C for it.
 
 The stub fills a launch record, as the native launcher does for Python, and calls the machine code on ranges of
-programs. It checks what the code relies on and gives TT_ERROR_INVALID_VALUE where that does not hold.
+programs. It checks the assumptions of the code and returns TT_ERROR_INVALID_VALUE if one does not hold.
 
     parameter("x_ptr", "*fp32", is_stored=False)        TT_ConstPointer x_ptr
     parameter("n", "i32", is_stored=False)              int32_t n

@@ -3,9 +3,9 @@
     tilewright compile kernels.py -n add -s "*fp32:16, *fp32:16, *fp32:16, i32, BLOCK=1024" -g "n / BLOCK + 1, 1, 1"
     cc -c program.c add.*.c && cc *.o
 
-The object holds the machine code, the header declares `add_<digest>_<hints>(stream, x_ptr, y_ptr, out_ptr, n)`, the
-source defines it. `tilewright link` makes one function of several such specialisations. Options are Triton's, but that
-`-s` may be there several times: all CPUs compile then, or the workers of the executor that `compile_kernels` gets.
+The object holds the machine code, the header declares `add_<digest>_<hints>(stream, x_ptr, y_ptr, out_ptr, n)`, and the
+source defines it. `tilewright link` makes one function of several such specialisations. Options are Triton's, except
+that `-s` may be repeated: all CPUs compile then, or the workers of the executor passed to `compile_kernels`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     matmul(stream, C, A, B, M, …, algo_id)          with any of matmul_get_num_algos() sets
     matmul_128x64_warps4xstages3(stream, …)         one set of constants
 
-Specialisations with equal constants differ in hints and in the CPU that they are for: the function takes the one with
-most hints that hold, of those the one for the largest CPU that this machine is, or gives TT_ERROR_INVALID_VALUE or
-TT_ERROR_NOT_SUPPORTED. Headers say in comments what they declare, in Triton's form:
+Specialisations with equal constants differ in hints and in their CPU: of those whose hints hold, the function takes the
+one with most hints, and of these the one for the largest CPU that this machine has; otherwise it returns
+TT_ERROR_INVALID_VALUE or TT_ERROR_NOT_SUPPORTED. Comments in the headers describe the declarations, in Triton's form:
 
     // tt-linker: matmul_1a2b3c4d_0d1d6c:TT_Pointer C, TT_ConstPointer A, …:128x64_warps4xstages3
     // tt-linker-backend: cpu

@@ -1,4 +1,4 @@
-"""Matrix products on matrix instructions: each `tt.dot` gets the layouts that such an instruction needs.
+"""Selection of matrix instructions: each `tt.dot` gets the layouts that its instruction needs.
 
     %d = tt.dot %a, %b, %c : … -> tensor<64x64xf32, #blocked>
 
@@ -10,10 +10,10 @@
     sm_90   %a1 = ttg.local_alloc %a : … -> !ttg.memdesc<64x64xf16, #shared, #smem>
             %d1 = ttng.warp_group_dot %a1, %b1, %c1 : … -> tensor<64x64xf32, #mma>
 
-    sm_100  sums in tensor memory: see tcgen05.py
+    sm_100  the accumulator is in tensor memory: see tcgen05.py
 
-Dots without such an instruction stay as they are, with operands widened to the type of the result. Scaled dots without
-one are products of scaled operands: see scaled_dot.py.
+Dots without such an instruction remain, with operands widened to the type of the result. Scaled dots without one become
+products of scaled operands: see scaled_dot.py.
 """
 
 from __future__ import annotations

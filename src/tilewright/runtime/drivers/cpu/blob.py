@@ -4,10 +4,10 @@
     mapping = map_code(blob.image)                      # loader.py
     entry = mapping.address + blob.symbols["kernel"]
 
-A blob has no writable data and calls nothing outside itself: helpers come in through arguments. Only what LLVM calls
-by itself and a clock are provided (`routines.py`), as a few instructions inside the blob.
-Code, constants and routines share one image; the relocations are applied once, here, so loading a cached blob is a
-copy. The image is loaded at a multiple of 4096; so page-relative AArch64 addressing is exact.
+A blob has no writable data and calls nothing outside itself: helpers come in through arguments. Only the routines that
+LLVM calls implicitly and a clock are provided (`routines.py`), as a few instructions inside the blob. Code, constants
+and routines share one image; the relocations are applied once, here, so loading a cached blob is a copy. The image is
+loaded at a multiple of 4096, so page-relative AArch64 addressing is exact.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Arrays of other libraries as NumPy's, and the facts by which native code reads them without NumPy.
+"""Arrays of other libraries as NumPy arrays, and the facts by which native code reads them without NumPy.
 
     from_dlpack(array), from_interface(array)      the arrays that NumPy makes; a launch in Python uses these
     foreign_facts()                                the address of a FOREIGN, for `native/foreign.py`
 
-NumPy is asked once how it asks for a capsule, and whether it writes to what is in one of the first version, so native
-code agrees with the NumPy that is there.
+The arguments with which this NumPy requests a capsule, and whether it writes to arrays of DLPack's first version, are
+determined once, so that native code behaves like the installed NumPy.
 """
 
 from __future__ import annotations

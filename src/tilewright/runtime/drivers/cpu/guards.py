@@ -1,10 +1,11 @@
-"""Outer values that a kernel was compiled with, as something native code can check before each launch.
+"""Guards: outer values that a kernel was compiled with, in a form that native code checks before each launch.
 
     guards = guards_for(function.used_global_vals)       # None: some value could change without being noticed natively
     kernel.guard(guards)                                 # launches go to Python as soon as one is another object
 
 A name in a module is looked up in the module's dict; a variable of an enclosing function and the value inside a
-`constexpr` are words in memory. Objects are compared by identity: Python decides whether another one is as good.
+`constexpr` are words in memory. Objects are compared by identity: if one is different, Python decides whether it is
+equal.
 """
 
 from __future__ import annotations

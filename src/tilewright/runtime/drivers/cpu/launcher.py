@@ -15,14 +15,14 @@ What `runtime/jit.py` needs, in the order of use:
 
     accelerate(JITFunction, "_native")                      # at import: has JITFunction.__getitem__ made native
 
-`miss` stands for what the native side saw of the arguments: their *key*, in which everything is that a signature may
+`miss` represents the arguments as the native side saw them: their *key*, which has everything that a signature may
 depend on (`native/arguments.py` has the table). A later call with an equal key runs the installed specialisation.
-`miss` is None when some argument is of a kind that the native side leaves to Python (subclasses, lists and changeable
+`miss` is None when some argument is of a kind that the native side leaves to Python (subclasses, lists and mutable
 objects as constants, more than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and
 foreign arrays become Python's numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
 
-Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
-a RuntimeWarning says why.
+If there is no native runtime (other systems; no LLVM and no cached blob), everything goes through the slow path, and a
+RuntimeWarning gives the reason.
 """
 
 from __future__ import annotations

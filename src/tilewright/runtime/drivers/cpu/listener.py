@@ -1,13 +1,13 @@
-"""Hears what the programs of one launch, or of one launch after the other, print and assert.
+"""The listener: receives prints and assertions of the programs of one launch, or of successive launches.
 
     listener = Listener(kernel.metadata.reports)
     run_grid(entry, launch_record(…, listener=listener.address), …)
     listener.close()
-    listener.finish()                                 # raises what went wrong
+    listener.finish()                                 # raises the stored error
 
-Machine code calls back (`backends/cpu/emit_reports.py`), from any thread, with the GIL released, so whoever calls can
-take it. Prints are written at once, whole lines at a time. What is raised here (an output that is closed, Ctrl-C)
-cannot pass through machine code: it is kept, the answer tells the programs to stop, and the launch raises it.
+Machine code calls back (`backends/cpu/emit_reports.py`), from any thread, with the GIL released, so the callback can
+take it. Prints are written at once, whole lines at a time. An exception raised here (a closed output, Ctrl-C) cannot
+pass through machine code: it is stored, the return value tells the programs to stop, and the launch raises it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     code = LoadedCode(image, entry_offset, name)
     code.entry                              # an address, as long as `code` lives
 
-Who runs code holds the object that stands for it, and the pool returns when no worker is inside: where the last
-reference is gone, nobody runs the code.
+Every launch holds a reference to the object, and the pool returns only when no worker is inside a job: when the last
+reference is gone, no thread runs the code.
 """
 
 from __future__ import annotations

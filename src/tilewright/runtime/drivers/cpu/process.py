@@ -1,8 +1,8 @@
 """The native runtime of this process: its blob, the table of addresses it works with, the type of `kernel[grid]`.
 
-`native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine,
-takes some 100 ms) or, with a warning that says why, gives None where it cannot work. Its memory is never freed: threads
-of the pool may outlive Python.
+`native_runtime()` sets it up on first use (about 0.3 ms when the blob is cached; compiling it, once per machine, takes
+some 100 ms). If it cannot work, it warns with the reason and returns None. Its memory is never freed: threads of the
+pool may outlive Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The places where CPython, NumPy and torch keep what the native launcher reads, checked in this process before use.
+"""The offsets at which CPython, NumPy and torch keep data that the native launcher reads, verified before use.
 
-Every function here answers from descriptors or from a known object; whatever does not look as expected gives None,
-and the launcher leaves such arguments to Python. This is the only file that knows layouts of foreign objects.
+Every function here finds its offset from descriptors or from a known object. If anything is not as expected, it returns
+None, and the launcher leaves such arguments to Python. This is the only file that depends on the layouts of foreign
+objects.
 """
 
 from __future__ import annotations

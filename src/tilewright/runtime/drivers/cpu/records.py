@@ -1,4 +1,4 @@
-"""The data that Python writes for the native launcher: layouts of calls, and how argument slots are filled.
+"""The data that Python writes for the native launcher: layouts of calls, and rules to fill argument slots.
 
     layout_for((Parameter("x"), Parameter("BLOCK", is_constant=True)), 1, ("BLOCK", "num_warps"))
         → x: argument 0;  BLOCK: argument 1, a constant;  num_warps: argument 2, a constant
@@ -7,13 +7,14 @@
 
 The objects made here own their memory; native code only has its address.
 
-Arguments that native code does not know take a form that it does: foreign arrays become NumPy's, numbers Python's.
+Arguments of types unknown to native code are converted to a known form: foreign arrays become NumPy's, numbers
+Python's.
 
     know_number(np.int64, int)              # such arguments of run-time parameters are launched as ints
     know_form(Tensor, view_of_tensor)       # … as NumPy arrays
-    in_plain_forms(grid, values, layout, 3) # the grid and the values of a call; None: there is nothing to convert
+    in_plain_forms(grid, values, layout, 3) # the grid and the values of a call, or None if nothing needs conversion
 
-The value that a form makes must compile as the original does; the caller that registers a class vouches for that.
+The converted value must compile as the original does; the caller that registers a class is responsible for that.
 """
 
 from __future__ import annotations

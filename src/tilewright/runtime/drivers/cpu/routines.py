@@ -1,7 +1,7 @@
-"""The routines that LLVM's code calls by itself, and a clock: a few instructions each, by the name of the machine.
+"""The routines that LLVM's code calls implicitly, and a clock: a few instructions each, per machine.
 
-`__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a float where the machine has no such type: the upper
-half comes back as it was. Any other float is rounded to nearest even, and a NaN stays one.
+`__truncsfbf2`: if the machine has no bfloat type, LLVM keeps a bfloat that several blocks use as a float. For such a
+float the routine returns its upper half. Any other float is rounded to nearest even, and a NaN stays one.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     shared_object(link(object_bytes), ["kernel"])       # bytes of a file; dlsym finds `kernel` in it
 
-A blob is position-independent already, so the object has no relocations and needs no other library. It is three
+A blob is position-independent already, so the object has no relocations and needs no other library. It has three
 segments: the tables that dlsym reads, the blob with its code, and the dynamic section, which older versions of glibc
-write to. The section headers name the same places again: only nm, readelf and gdb read them.
+write to. The section headers describe the same ranges again; only nm, readelf and gdb read them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel as two shared objects that run without Python: the code, and what launches it.
+"""A kernel as two shared objects that run without Python: the code, and its launcher.
 
     kernel = kernel_object(obj, entry="add_programs", name="add")
     launcher = launcher_object(("*fp32", "constexpr", "i32"), scratch_bytes=0, target=machine)
@@ -8,11 +8,11 @@ The launcher exports what torch's AOTInductor calls:
     int64_t run_from_nativert(uint32_t x, uint32_t y, uint32_t z, int threads, void **arguments, void *kernel)
 
 `arguments` has one entry for each type: a pointer itself, the address of a number, anything for a constant. The launch
-runs on the thread that asks for it, whatever `threads` says, and has its own record and scratch memory, so several
-threads may launch one kernel at a time. The launcher knows the scratch memory and the types of one kernel.
+runs on the calling thread, whatever `threads` says, and has its own record and scratch memory, so several threads may
+launch one kernel at a time. The launcher contains the scratch size and the types of one kernel.
 
-Where an assertion fails, the launch gives 1 back to those who look at it, which they say by LOOKS_AT_FAILURES as
-`threads`; torch's own code does not look, and for that the process ends.
+If an assertion fails, the launch returns 1 to callers that check it, which they declare by passing LOOKS_AT_FAILURES as
+`threads`. torch's own code does not check it; for such callers the process ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GPUs as devices that launches are for: by their number, or by what is in their memory.
+"""GPUs as devices of launches: found by their number, or by an array in their memory.
 
 device = cuda_device()                  # the current one
 device.target                           # GPUTarget("cuda", 90, 32)

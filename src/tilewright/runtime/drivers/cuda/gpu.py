@@ -1,4 +1,4 @@
-"""A GPU: what it is called, what it has, and its primary context, which torch uses too.
+"""A GPU: its name, its attributes, and its primary context, which torch uses too.
 
 gpu = Gpu(cuda_driver(), 0)
 gpu.attribute(structs.MULTIPROCESSORS)

@@ -1,4 +1,4 @@
-"""Loading and launching on a GPU: from Python, and what the native launcher needs to do the same.
+"""Loading and launching kernels on a GPU: from Python, and the data for the native launcher.
 
     launch(gpu, kernel, (16, 1, 1), [view, 1000], None)
         → cuLaunchKernelEx(CUlaunchConfig(…), function, [&address, &number, &scratch, &scratch], null)
@@ -6,12 +6,12 @@
 A kernel takes its run-time arguments, each in the size of its type, and two pointers: to scratch memory for the whole
 grid, and to scratch memory for a profiler.
 
-The driver makes tensor maps, the 128 bytes that a GPU's copy engine wants of a tensor:
+The driver makes tensor maps, the 128 bytes that describe a tensor to a GPU's copy engine:
 
-encode(gpu, map_fields("desc", host_map, facts))        # what a kernel gets by value
+encode(gpu, map_fields("desc", host_map, facts))        # passed to the kernel by value
 
-Code to load is a cubin, or PTX that the driver assembles. More than 48 KiB of dynamic shared memory, and clusters of
-more than eight programs, are asked for when it is loaded, once.
+Kernels are loaded as cubin, or as PTX that the driver assembles. More than 48 KiB of dynamic shared memory, and
+clusters of more than eight programs, are enabled once, when the kernel is loaded.
 """
 
 from __future__ import annotations

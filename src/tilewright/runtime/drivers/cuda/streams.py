@@ -6,7 +6,7 @@ Events in the current stream measure the duration of work on a GPU:
 
     milliseconds(gpu, lambda: add[grid](x, y, out, n, BLOCK=1024), 100)     # a list of 100 times
 
-The work of a function on the CPU counts, too, where the GPU waits for it.
+Time of the function's work on the CPU counts, too, if the GPU waits for it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""GPUs that are simulated: kernels take the pipeline to PTX, and PTX is interpreted.
+"""Simulated GPUs: kernels are compiled to PTX, and the PTX is interpreted.
 
 with simulate("cuda:90"):
     add[grid](x, y, out, n, BLOCK=128)        # NumPy arrays, and torch tensors of the CPU
 
-A launch copies the arrays to the device's memory, runs to its end, and copies what it stored back. What hardware
-would let pass is an error: see `backends/ptxsim`.
+A launch copies the arrays to the device's memory, runs to its end, and copies stored elements back. Errors that
+hardware does not detect are reported: see `backends/ptxsim`.
 
-Arrays that overlap share a piece of device memory. A piece starts at the same place modulo 256 as on the host, so that
-addresses are as divisible as the kernel was compiled for.
+Arrays that overlap share a piece of device memory. A piece has the same address modulo 256 as on the host, so that
+addresses have the divisibility for which the kernel was compiled.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@
     tensor descriptor                 class, 131072 + 6                            –
       array, shape, strides, block shape, padding and rounding follow, as a tuple's elements would
 
-Anything else has no key. All of this runs with the GIL held; where there is none, nothing that another thread could
-free is used without a reference of its own (`looked_up`, `numbers`).
+Anything else has no key. All of this runs with the GIL held; in builds of Python without a GIL, an object that another
+thread could free is used only with a reference of its own (`looked_up`, `numbers`).
 """
 
 from __future__ import annotations

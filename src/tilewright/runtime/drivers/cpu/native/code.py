@@ -5,7 +5,7 @@
         f.give_when(value < 0, 0)
         f.give(value)
 
-Integers are signed. Changing values live in `Variable`s (stack slots), which LLVM turns into registers: this text is
+Integers are signed. Mutable values are `Variable`s (stack slots), which LLVM turns into registers: this text is
 compiled once per machine, with optimisation, unlike that of kernels.
 """
 

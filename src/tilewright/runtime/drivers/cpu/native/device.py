@@ -1,8 +1,8 @@
-"""A known launch on a GPU: the arguments' slots go to the driver's cuLaunchKernelEx as they are.
+"""A known launch on a GPU: the argument slots are passed to the driver's cuLaunchKernelEx directly.
 
-launch record   grid, slots            the same as machine code for the CPU gets
-DEVICE          function, context, …   what `drivers/cuda/launching.py` found out about the kernel
-→ launch_on_device                     context, stream, CUlaunchConfig; the call, without the GIL; its error to Python
+launch record   grid, slots            the same as for machine code of the CPU
+DEVICE          function, context, …   facts about the kernel from `drivers/cuda/launching.py`
+→ launch_on_device                     context, stream, CUlaunchConfig; the call, without the GIL; its error goes to Python
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Running programs 0 … total-1 of a kernel: scratch memory, the GIL, one thread or many.
 
-How much work a launch is follows from what earlier launches of the same specialisation took: `cost` is a moving
-average of clock ticks per 16 programs. Little work runs at once with the GIL held; more releases it; enough for the
-threads that are awake (or to wake them) goes through the pool. Short launches that follow one another wake the threads
-too, once their work together is enough, but not for a while after sharing has made them slower. An unknown cost counts
-as much. A second launch while the pool is busy runs on its own thread alone. Programs that wait for one another always
-get all threads that are allowed, and wait until the pool is free.
+The work of a launch is estimated from earlier launches of the same specialisation: `cost` is a moving average of clock
+ticks per 16 programs. A small launch runs at once with the GIL held; a larger one releases it; one with enough work for
+the threads that are awake (or to wake them) goes through the pool. Successive short launches wake the threads too, once
+their total work is enough, but not for a while after sharing has made them slower. An unknown cost counts as enough. A
+second launch while the pool is busy runs on its own thread alone. Programs that wait for one another always get all
+threads that are allowed, and wait until the pool is free.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The message of a process before it dies because a kernel read or wrote where it must not.
+"""The message that a process prints before it dies of an invalid memory access of a kernel.
 
-    fault        the handler, which each system has its own of (`systems/*_faults.py`): where, and at which address?
-    explain      where was the thread, in which kernel, launched over which grid? → one line on stderr
+    fault        the handler of each system (`systems/*_faults.py`): the instruction and the address
+    explain      the thread's position, kernel and grid → one line on stderr
 
-Then happens whatever would have happened without it. It runs in a thread that has just failed, so it takes no lock and
-no memory, and calls only what may be called from a handler.
+Afterwards the fault is handled as it would have been without this handler. The handler runs in a thread that has just
+failed, so it takes no lock, allocates no memory, and calls only async-signal-safe functions.
 """
 
 from __future__ import annotations

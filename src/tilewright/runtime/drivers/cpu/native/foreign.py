@@ -3,11 +3,12 @@
 make_plain         replaces such arguments of a call by stand-ins
   → read_dlpack      asks for a capsule, reads and takes it
   → read_interface   reads the dict
-  → converted        by a Python function: numbers, and all that was not as expected here
-end_plain          gives back what was held for them
+  → converted        by a Python function: numbers, and objects that are not as expected here
+end_plain          releases the references held for them
 
-A stand-in is memory on the stack that has what keys are made of where a NumPy array has it (type, address, dtype and
-flags), so the argument has the key of the array that NumPy would make of it. What NumPy would refuse is left to it.
+A stand-in is memory on the stack with the fields of a NumPy array from which keys are made, at the same offsets (type,
+address, dtype and flags), so the argument has the key of the array that NumPy would make of it. Arrays that NumPy would
+refuse are left to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of the functions of the Python library and of systems that native code calls, which the TABLE has."""
+"""The names of the functions of the Python library and of systems that native code calls through the TABLE."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Launches that end early: because of a signal, or because all programs that run wait for others.
+"""Launches that end early: because of a signal, or because all running programs wait for others.
 
-A thread of its own gives every launch that is under way another tick 25 times a second. Programs compare ticks, which
-costs them a load; a program that sees another one than before goes and looks:
+A thread of its own changes the tick of every running launch 25 times a second. Programs compare ticks, which costs them
+a load; a program that sees a new tick calls `look`:
 
     between programs     machine code returns the number of the next program → `look`, and on from there
     in a while loop      machine code calls `look`; leaves the kernel if that says so
     in a spin loop       machine code calls `wait`, which also measures how long it has been waiting
     caller that waits for threads of the pool            → `look`
 
-`look`, in the thread that launched, if that is Python's main thread: takes the GIL and lets Python handle signals. When
-a handler raises, the launch is stopped: nobody is handed a program any more, and programs that look leave.
+`look`, if the launching thread is Python's main thread, takes the GIL and lets Python handle signals. When a handler
+raises, the launch is stopped: no further program is started, and programs that call `look` leave.
 
-The thread that ticks sleeps for as long as nothing is launched. Nothing here runs when a launch takes less than a tick.
+The ticking thread sleeps while nothing is launched. Nothing here runs when a launch takes less than a tick.
 """
 
 from __future__ import annotations

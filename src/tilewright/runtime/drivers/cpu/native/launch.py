@@ -1,9 +1,9 @@
 """The call `kernel[grid](*args, **keywords)`: a bound object, the grid, the launch record, the run.
 
 subscript          kernel, grid → bound object (reused when the last one is free)
-call               find layout, key, specialisation; grid; fill slots; run; give the result
-  → missed         anything not found goes to Python, with the arguments
-execute            scratch, GIL, one thread or the pool; measures the cost for the next time
+call               find layout, key, specialisation; grid; fill slots; run; return the result
+  → missed         a call without a known specialisation goes to Python
+execute            scratch, GIL, one thread or the pool; measures the cost for later launches
 """
 
 from __future__ import annotations

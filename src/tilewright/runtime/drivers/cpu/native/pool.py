@@ -1,22 +1,23 @@
 """The thread pool: a job is `entry(launch, begin, end, scratch)` over programs 0 … total-1, in chunks claimed in order.
 
-Machine code gives the number of the first program that it did not run: `end`, unless somebody is to look after the
-launch (`interrupts.py`).
+Machine code returns the number of the first program that it did not run: `end`, unless the launch was interrupted
+(`interrupts.py`).
 
     caller                                       worker
     fill in the job, open the gate               wait until the generation changes: spin for a while, then sleep
     generation += 1, wake sleepers               enter the gate (+1); if it is closed, leave
     claim and run chunks until none is left      take a seat, claim and run chunks until none is left
     close the gate                               leave the gate (-1)
-    wait until nobody is inside
+    wait until no worker is inside
 
 The caller waits only for workers that came in before it closed the gate, not for those that sleep or are descheduled.
-Where another library lends its threads (`use_team`), a job is one of its parallel regions instead: each thread has a
-part of the programs, and takes chunks of the others' when it is done.
+If another library lends its threads (`use_team`), a job is one of its parallel regions instead: each thread has a part
+of the programs, and takes chunks of the others' when it is done.
 
-A job is only written while the gate is closed and nobody is inside, and only read inside; so no worker sees half a job.
-Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number. Programs that are
-known to wait are handed out one by one: such a one may wait for any later one while fewer wait than there are threads.
+A job is only written while the gate is closed and no worker is inside, and only read inside; so no worker sees a
+partially written job. Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number.
+Programs that are known to wait are handed out one by one: such a program may wait for any later one as long as fewer
+programs wait than there are threads.
 """
 
 from __future__ import annotations

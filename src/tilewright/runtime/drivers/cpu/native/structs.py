@@ -1,10 +1,10 @@
-"""Memory that Python and native code share: named fields at fixed offsets.
+"""Memory shared by Python and native code: named fields at fixed offsets.
 
     LAYOUT.fields["count"].offset           for native code
     LAYOUT.pack(count=3, …)                 bytes of a whole struct
     LAYOUT.write(address, "count", 4)       one field, in place
 
-Multi-byte fields are little-endian, as on both machines.
+Multi-byte fields are little-endian, as on both processors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole native runtime, as LLVM IR: thread pool, argument keys, the call itself.
 
-Each file writes a few functions with the small language of `code.py`; `structs.py` has the memory that Python and
-native code share.
+Each file writes a few functions with the embedded language of `code.py`; `structs.py` has the memory shared by Python
+and native code.
 """
 
 from __future__ import annotations

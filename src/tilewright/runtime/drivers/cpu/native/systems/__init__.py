@@ -1,7 +1,7 @@
-"""The operating system as machine code asks it: threads, waiting, memory, the handling of faults.
+"""The operating system interface of machine code: threads, waiting, memory, the handling of faults.
 
-`MACHINES` has every pair of a processor and a system that there is a runtime for. What Python asks of the system is
-in `support/system`.
+`MACHINES` has every pair of a processor and a system that there is a runtime for. The interface of Python code is in
+`support/system`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions of the runtime's machine code to an operating system: each method writes the code that asks."""
+"""The operating system interface of the runtime's machine code: each method writes the code of one call."""
 
 from __future__ import annotations
 

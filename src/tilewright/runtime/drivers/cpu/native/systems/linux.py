@@ -1,4 +1,4 @@
-"""Linux: futexes, and the numbers of its system calls and of what a signal handler gets."""
+"""Linux: futexes, numbers of system calls, and the layout of a signal handler's arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""macOS on Apple's processors: waiting on addresses, and the layout of what a signal handler gets.
+"""macOS on Apple's processors: waiting on addresses, and the layout of a signal handler's arguments.
 
-Nothing here calls a variadic function, whose arguments Apple passes on the stack. `os_sync_wait_on_address` came with
-macOS 14.4; before, and where it is missing, the C++ library's own `__ulock_wait` does the same.
+Nothing here calls a variadic function, whose arguments Apple passes on the stack. `os_sync_wait_on_address` exists
+since macOS 14.4; if it is missing, `__ulock_wait`, which the C++ library uses, does the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions that machine code on Linux and macOS asks in the same way."""
+"""The system calls that machine code on Linux and macOS makes in the same way."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The handler of SIGSEGV and SIGBUS.
 
-What was installed before it is called, or put back so that the access fails once more; what is installed later calls
-it or does not. A handler that repairs the access (as those do that load pages by themselves) goes on working: then the
-line was wrong, but it is printed only once.
+A fault handler that ends with `raise`, such as Python's faulthandler, causes a signal from within the C library: the
+reported kernel is then the one that its thread has launched, or that the pool is running.
 
 A handler that ends with `raise`, such as Python's faulthandler, comes here from the C library: then the kernel is the
 one that its thread has launched, or that the pool is running.

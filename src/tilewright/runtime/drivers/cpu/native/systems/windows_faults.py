@@ -1,4 +1,4 @@
-"""The handler of access violations: one of those that Windows asks before any other, and that only looks."""
+"""The handler of access violations: a vectored exception handler, which only reports."""
 
 from __future__ import annotations
 
