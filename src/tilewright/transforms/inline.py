@@ -1,12 +1,12 @@
-"""Inline: a call is replaced by the body of the function, and functions nobody calls any more leave.
+"""Inline: a call is replaced by the body of the function, and functions without calls are removed.
 
     tt.func public @kernel(%n: i32) {                      tt.func public @kernel(%n: i32) {
       %b = tt.call @cdiv(%n) : (i32) -> i32          ->      %c = arith.addi %n, %c63 : i32
                                                              %b = arith.divsi %c, %c64 : i32
 
-Functions marked `noinline` stay, unless a caller asks for them too, or a reduction, scan or map calls them for its
-elements, which are lanes of vectors. Promises (`llvm.intr.assume`) are left out there, as they would have to hold of
-lanes behind the last element, too. Copied ops remember both where they were written and who called.
+Functions marked `noinline` stay, unless a caller requests their inlining too, or a reduction, scan or map calls them
+for its elements, which are lanes of vectors. Assumptions (`llvm.intr.assume`) are dropped there, as they would have to
+hold for lanes after the last element, too. Copied ops keep both their own location and that of the call.
 
 Symbol DCE alone erases private functions that no public function reaches:
 

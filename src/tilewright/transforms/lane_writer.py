@@ -1,15 +1,15 @@
-"""Writing a function on scalars for many lanes at once: both sides of branches, loops that lanes leave one by one.
+"""Vectorization of a scalar function: both sides of branches are executed, and lanes leave loops one by one.
 
     %2 = scf.if %c { … } else { … }     both sides, then select by %c; a long side only if some lane needs it
-    scf.while                           a loop while some lane's condition holds; lanes that are done keep their values
-    tt.assert %c, "…"                   of the lanes that count
+    scf.while                           a loop while some lane's condition holds; finished lanes keep their values
+    tt.assert %c, "…"                   checked for active lanes
 
 Uniform values, the same in all lanes, stay scalar: they are computed from scalars of the call, constants, and counters
-of common loops. A branch or a loop on which all lanes agree stays one.
+of common loops. A branch or a loop with a uniform condition stays one.
 
-    %0 = arith.addi %n, %c1             uniform where %n is
-    %1 = arith.addf %x, %y              not where %x varies
-    scf.while                           what it carries is uniform while its condition and the next values are
+    %0 = arith.addi %n, %c1             uniform if %n is
+    %1 = arith.addf %x, %y              not uniform if %x varies
+    scf.while                           its carried values are uniform if its condition and their updates are
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Loop-invariant code motion: what a loop computes anew each time from unchanged values moves in front of it.
+"""Loop-invariant code motion: ops whose operands do not change in a loop move before it.
 
     scf.for %i = … {                            %s = tt.splat %n
       %s = tt.splat %n                    ->    scf.for %i = … {
       %m = arith.cmpi slt, %r, %s                 %m = arith.cmpi slt, %r, %s
 
-Only pure ops move, and only those that can run when the loop runs no step at all: no division but by a constant other
-than 0 and -1, and loads (by `licm_with_loads`) under the condition that there is a step.
+Only pure ops move, and only those that may run if the loop has no iteration: no division but by a constant other than 0
+and -1, and loads (in `licm_with_loads`) only under the condition that there is an iteration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loop unroll: a loop marked with a factor runs that many steps at once.
+"""Loop unroll: one iteration of a marked loop executes several original iterations.
 
     scf.for %i = %lo to %hi step %s {            scf.for %i = %lo to %m step 2*%s {
       A(%i)                               ->       A(%i)
@@ -8,9 +8,10 @@
                                                    A(%i)
                                                  }
 
-%m is as far as whole groups of steps reach; the second loop does the rest, which is all of it where %m would wrap.
+%m is the bound up to which whole groups of iterations reach; the second loop does the rest, which is everything if %m
+would overflow.
 
-Loop peeling: the last step of a loop runs behind it.
+Loop peeling: the last iteration of a loop runs after it.
 
 %r = scf.for %i = %lo to %hi step %s          %end = arith.subi %hi, %s
     iter_args(%a = %x) {                      %q = scf.for %i = %lo to %end step %s iter_args(%a = %x) {…}

@@ -1,4 +1,4 @@
-"""Small questions that rules ask about values."""
+"""Small predicates on values for rules."""
 
 from __future__ import annotations
 

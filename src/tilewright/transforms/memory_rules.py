@@ -1,8 +1,8 @@
 """Canonical forms of pointers, memory access and buffers.
 
-No offset is zero, no mask is known, chains of views become one op, and no tile goes to memory twice.
+Zero offsets and known masks are removed, chains of views become one op, and no tile is stored to memory twice.
 
-ttg.local_alloc (ttg.local_load %buffer)            ->  %buffer, if nobody can write to either
+ttg.local_alloc (ttg.local_load %buffer)            ->  %buffer, if neither can be written to
 ttg.memdesc_subslice (ttg.memdesc_subslice %b)      ->  ttg.memdesc_subslice %b, offsets added
 """
 

@@ -1,8 +1,8 @@
-"""Making ops at one place: in front of an op, behind one, or at the end of a block.
+"""Creation of ops at an insertion point: before an op, after one, or at the end of a block.
 
 at = OpBuilder(loop)
 last = at.compute("arith.subi", loop.high, loop.step)
-at.op("tt.load", [pointer, [mask], []], (type,))        where several operands may be missing, lists say which there are
+at.op("tt.load", [pointer, [mask], []], (type,))        lists mark the operands that may be absent
 """
 
 from __future__ import annotations

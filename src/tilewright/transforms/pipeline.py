@@ -1,9 +1,9 @@
-"""The pipeline from TTIR as the front end writes it to TTIR as back ends want it.
+"""The pipeline from TTIR as the front end writes it to the TTIR that back ends expect.
 
-Afterwards a kernel is one function with structured control flow only, without block pointers and without calls but of
-`noinline` functions.
+Afterwards a kernel is one function with structured control flow only, without block pointers, and with calls of
+`noinline` functions only.
 
-`run_stage` runs the passes of any stage with what the settings ask for: printing, and verification after each one.
+`run_stage` runs the passes of any stage, with the requested printing and verification after each pass.
 """
 
 from __future__ import annotations

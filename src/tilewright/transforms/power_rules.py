@@ -1,4 +1,4 @@
-"""Powers with small constant exponents are products and roots: a power takes five to forty times as long as these."""
+"""Powers with small constant exponents become products and roots, which are five to forty times as fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reorder broadcast: compute first, spread afterwards.
+"""Reorder broadcast: elementwise ops move before splats and broadcasts.
 
 %s = tt.splat %a : i32 -> tensor<64xi32>           %u = arith.addi %a, %b : i32
 %t = tt.splat %b : i32 -> tensor<64xi32>     ->    %s = tt.splat %u : i32 -> tensor<64xi32>

@@ -4,8 +4,8 @@
     %x = tt.descriptor_load %d[%i, %j]                            ->   tt.load base + (i + range) * sm + …, under the
                                                                        mask 0 <= i + range < m and …, other 0 or NaN
 
-for devices without an engine that moves blocks. A descriptor of rank r is 3 + 2r scalars, wherever it goes; the last
-two say whether what is outside is read as NaN, and whether fp32 is rounded to tf32.
+This serves devices without a copy engine. A descriptor of rank r is expanded into 3 + 2r scalars everywhere; the last
+two say whether elements outside of the tensor are read as NaN, and whether fp32 is rounded to tf32.
 """
 
 from __future__ import annotations

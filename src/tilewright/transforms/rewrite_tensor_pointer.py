@@ -5,10 +5,10 @@
     %x = tt.load %q {boundaryCheck = array<i32: 1>, padding = 1}      ->   pointers base + i*sm + (j + 32)*sn + tile,
                                                                            mask 0 <= j + 32 + range < n, other 0
 
-A block pointer of rank r is 1 + 3r scalars, also where it goes round a loop or leaves an `if`; canonicalization removes
-those that do not change. The offset of the block goes into the scalar base, so that the tile of offsets inside the
-block stays the same when the block moves. `rewrite_tensor_pointer_by_axis` is Triton's form: offsets
-are added axis by axis, and only what changes goes round a loop.
+A block pointer of rank r is expanded into 1 + 3r scalars, also where a loop carries it or an `if` yields it;
+canonicalization removes those that do not change. The offset of the block goes into the scalar base, so that the tile
+of offsets inside the block stays the same when the block moves. `rewrite_tensor_pointer_by_axis` is Triton's form:
+offsets are added axis by axis, and loops carry only values that change.
 """
 
 from __future__ import annotations

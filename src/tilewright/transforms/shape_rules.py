@@ -1,4 +1,4 @@
-"""Canonical forms of ops that only move elements: splats travel outwards, chains become one op."""
+"""Canonical forms of ops that only move elements: splats move outwards, chains become one op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structure control flow: jumps between the blocks of a function become `scf.if`.
+"""Structure control flow: branches between the blocks of a function become `scf.if`.
 
     ^0:                                          %r = scf.if %c -> i32 {
       cf.cond_br %c, ^1, ^2                        scf.yield %x
@@ -8,8 +8,8 @@
       %y = …                                     }
       tt.return %y                               tt.return %r
 
-Such blocks come from early returns, so there are no cycles. Both arms of a condition run up to the first block that
-every path from it reaches; what several arms reach before that is copied into each.
+Such blocks come from early returns, so there are no cycles. Both sides of a condition extend to the first block that
+every path from it reaches; blocks that both sides reach before that are copied into each.
 """
 
 from __future__ import annotations

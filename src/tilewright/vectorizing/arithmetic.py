@@ -1,11 +1,11 @@
-"""Python's operators on elements: kinds as in NumPy, or as in Python where only Python's numbers meet.
+"""Python's operators on elements: kinds as in NumPy, or as in Python if all operands are Python numbers.
 
     int8 + uint8        → int16 addi                    bool + bool     → logical or
     int / int           → float64 divf                  7 // -2         → -4
     x // 0, integers    → 0, and the caller is told     x ** 2          → x * x
 
-Between Python's numbers (`is_exact`) every operation that would not give what Python gives, because an integer does not
-fit into 64 bits or Python raises an error, says so by a check; the caller then runs the Python function itself.
+Between Python's numbers (`is_exact`) every operation has a check for the cases in which Python's result differs,
+because an integer does not fit into 64 bits or Python raises an error; the caller then runs the Python function itself.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A call with arrays: kinds, broadcast, result, overlap, then spans over all of it.
+"""Calls with arrays: kinds, broadcast, result, overlap, then spans over all elements.
 
     f(x, 2.0, out=z, where=mask)
-        inputs       x float32, 2.0 a Python float, mask, and z: what elements that are not selected keep
-        shape        that of all of them together
-        result       z, or a new array whose axes lie in memory as those of the inputs do
+        inputs       x float32, 2.0 a Python float, mask, and z, whose unselected elements stay
+        shape        the common shape of all of them
+        result       z, or a new array with the memory order of the inputs
 
-A call like an earlier one finds what was prepared then, and only fills in addresses.
+A call like an earlier one reuses its preparation, and only fills in addresses.
 """
 
 from __future__ import annotations

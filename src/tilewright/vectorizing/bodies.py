@@ -1,11 +1,11 @@
-"""Machine code around a function on scalars: for one call with Python's numbers, for arrays, for folding an array.
+"""The machine code around a scalar function: for one call with Python's numbers, for arrays, for folding an array.
 
-    i32 @scalar(ptr arguments, ptr result)              one word per argument; not 0: ask Python
+    i32 @scalar(ptr arguments, ptr result)              one word per argument; nonzero: Python must decide
     i32 @span(ptr operands, i64 begin, i64 end)         whole vectors of elements; operands are (address, stride) pairs,
-                                                        the result last; gives flags of what went wrong
+                                                        the result last; returns error flags
     i32 @fold(ptr operands, i64 begin, i64 end)         result = f(… f(f(result, x0), x1) …); operands: result, x
 
-A loop over elements has no remainder: the runtime hands in whole vectors, the last ones through a buffer.
+A loop over elements has no remainder: the runtime passes whole vectors, the last ones through a buffer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Numbers of other kinds: constants from Python's numbers, elements from elements.
+"""Conversions of numbers: constants from Python's numbers, elements from elements.
 
     cast(2, Kind("float32"))                    a constant
     cast(x_int8, Kind("float64"))               arith.sitofp
     cast(n, Kind("uint8")), n a Python int      arith.trunci, and a check that it fits
 
-Floats become integers towards zero; out of range they give the nearest integer, NaN gives 0.
+Floats become integers towards zero; out of range they saturate, and NaN gives 0.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     x and y                  %0 = arith.cmpf une, %x, %zero; %1 = scf.if %0 -> (f32) { yield %y } else { yield %x }
     for i in range(n)    →   scf.while with a counter            range(4) is unrolled, so `i` is known
 
-The values that both sides of a branch give, and those that a loop carries, get the kind that is common to them.
+The results of the two sides of a branch, and the values carried by a loop, get their common kind.
 """
 
 from __future__ import annotations

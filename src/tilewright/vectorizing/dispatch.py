@@ -1,9 +1,9 @@
-"""Arrays that compute by themselves, such as Dask's: a vectorized function is handed to them as NumPy's ufuncs are.
+"""Arrays with their own dispatch, such as Dask's: they get a vectorized function as they get NumPy's ufuncs.
 
-    f(x, 2.0, out=z)      x.__array_ufunc__(AsUfunc(f), "__call__", x, 2.0, out=(z,)), where the class of x has that
+    f(x, 2.0, out=z)      x.__array_ufunc__(AsUfunc(f), "__call__", x, 2.0, out=(z,)), if the class of x has it
 
-So a Dask array stays lazy, and an array with labels keeps them. Whoever implements the protocol needs no knowledge of
-this package, and this package none of them.
+So a Dask array stays lazy, and an array with labels keeps them. Neither this package nor the array library has code for
+the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The domain of vectorized functions: values that are known only at run time are elements (`vectorize`)."""
+"""The domain of vectorized functions: values known only at run time are elements (`vectorize`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""One element of an array (or a Python number) while a function is compiled: an SSA value with a kind.
+"""One element of an array (or a Python number) during compilation: an SSA value with a kind.
 
     x = Element(block.args[0], Kind("float32"))
     y = x * 2 + 1                     # records arith.mulf, arith.addf; y.kind is float32
-    np.exp(y), np.where(x > 0, x, y)  # NumPy asks the element what to do
+    np.exp(y), np.where(x > 0, x, y)  # NumPy dispatches to the element
 
-Operators are those of `arithmetic.py`, which is told of the class here; all front ends compute with elements.
+Operators are those of `arithmetic.py`, which gets the class registered here; all front ends compute with elements.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Errors of vectorized functions and of their arguments.
 
-Machine code tells its caller by one bit each what went wrong, and the caller acts:
+Machine code reports errors to its caller by one bit each:
 
 ASK_PYTHON          the Python function decides: it is called with the same numbers
 ZERO_DIVISION       a RuntimeWarning; the elements are 0, as in NumPy

@@ -1,11 +1,11 @@
-"""HIR on elements: a Python function becomes ops on scalars, whichever front end read it.
+"""HIR on elements: a Python function becomes ops on scalars, for every front end.
 
     def f(x, y):                    %0 = arith.cmpf ogt, %x, %y
         if x > y:                   %1 = scf.if %0 -> (f64) { … scf.yield %x } else { … scf.yield %y }
             x = y                   …
         return x * 2
 
-Plain Python functions that are called become part of their caller. What is known at compile time is computed by Python.
+Plain Python functions that it calls are inlined. Values known at compile time are computed by Python.
 """
 
 from __future__ import annotations

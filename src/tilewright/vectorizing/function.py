@@ -8,8 +8,8 @@
     some_expr(x, y, 3.0)                      an array, with the shape and dtype that NumPy gives
     some_expr(x, y, 3.0, out=z, where=mask)   as for NumPy's ufuncs
 
-The first call with new kinds of arguments compiles (or finds the code in the disk cache); calls that look like an
-earlier one run no Python at all (`native/`).
+The first call with new kinds of arguments compiles (or finds the code in the disk cache); calls like an earlier one run
+no Python at all (`native/`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of what `math`, NumPy and `tl` functions (and Python's own) become.
+"""The table of the ops for functions of `math`, NumPy, `tl` and Python.
 
     math.exp, np.exp, tl.exp  →  exp                    known(np.exp)(x)        math.exp of x, in the kind NumPy takes
     min, np.minimum, tl.minimum …                       known(open) is None

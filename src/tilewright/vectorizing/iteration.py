@@ -1,6 +1,6 @@
-"""Iteration over arrays of a common shape: axes in the order of memory, neighbours merged, the last one innermost.
+"""Iteration over arrays of a common shape: axes in memory order, neighbours merged, the last one innermost.
 
-x (1000, 1000) C, y (1000, 1) → out (1000, 1000)      1000 rows of 1000: x and out side by side, y the same for all
+x (1000, 1000) C, y (1000, 1) → out (1000, 1000)      1000 rows of 1000: x and out contiguous, y constant in a row
 x (50, 60) F, out (50, 60) F                          one row of 3000
 """
 

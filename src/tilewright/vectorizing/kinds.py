@@ -1,4 +1,4 @@
-"""Kinds of numbers, and what NumPy makes of two of them.
+"""Kinds of numbers, and NumPy's promotion of two of them.
 
     promote(Kind("int8"), Kind("uint8"))                    int16
     promote(Kind("float32"), WEAK_FLOAT)                    float32: a Python number adapts to the array

@@ -1,9 +1,9 @@
-"""The passes from a function on scalars to a loop over arrays, whose body computes the elements of many lanes at once.
+"""The passes from a scalar function to a loop over arrays that computes many elements at once.
 
     for element in begin … end:         for vector in begin … end, `lanes` elements in each
         out = f(x, y)                       out = f(x, y), as `transforms/lane_writer.py` writes it
 
-Uniform values, the same in all lanes, stay scalar and move in front of the loop where they can.
+Uniform values, the same in all lanes, stay scalar and are hoisted out of the loop where possible.
 """
 
 from __future__ import annotations

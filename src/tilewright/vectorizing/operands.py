@@ -1,4 +1,4 @@
-"""Arguments of a call as arrays: NumPy's, torch's (on the CPU), numbers, and whatever offers DLPack.
+"""Arguments of a call as arrays: NumPy's, torch's (on the CPU), numbers, and objects with DLPack.
 
 operands([x, 2.0, tensor])      Operand(x, Kind("float32")), Operand(array(2.0), WEAK_FLOAT), …
 """

@@ -1,4 +1,4 @@
-"""`base ** exponent`: by products where the exponent is a small constant, by squaring for integers, else by `pow`.
+"""`base ** exponent`: by products for small constant exponents, by squaring for integers, else by `pow`.
 
 x ** 2         x * x                       x ** 0.5       sqrt(x)
 x ** -1        1 / x (floats)              n ** m         a loop over the bits of m

@@ -1,6 +1,6 @@
-"""A call that is ready to run again: for arguments with these dtypes, shapes and strides only addresses are missing.
+"""A prepared call: for arguments with these dtypes, shapes and strides only addresses are missing.
 
-key = key_of((x, 2.0), out=None, mask=None)      ((float64, (1000, 3), (24, 8)), float), or None: not that simple
+key = key_of((x, 2.0), out=None, mask=None)      ((float64, (1000, 3), (24, 8)), float), or None if it is not so simple
 prepared = Prepared(code, plan, …)
 flags = prepared.run(native, [address of x, address of 2.0, address of the result])
 """

@@ -1,9 +1,9 @@
 """The native side of vectorized functions in this process: its code, its table of addresses, the type of the functions.
 
-    native = native_side(Vectorized, missed)         None where calls go through Python only
+    native = native_side(Vectorized, missed)         None if calls go through Python only
     native.type(function)                            an instance of a subclass of Vectorized whose calls are native
 
-Made on first use; the code comes from the cache folder, where it is kept once it was compiled on this machine.
+It is made on first use; the code comes from the cache folder if it was compiled on this machine before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Functions that are traced see functions that take elements in the place of those of `math` and of Python.
+"""Rebinding: traced functions see versions of `math`'s and Python's functions that take elements.
 
     def f(x): return math.exp(x) + min(x, 1)          `math` and `min` are ours while `f` is traced
 
-NumPy's functions ask the element themselves; Python functions that `f` calls get the same treatment.
+NumPy's functions dispatch to the element by themselves; Python functions that `f` calls are rebound, too.
 """
 
 from __future__ import annotations

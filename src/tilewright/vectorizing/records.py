@@ -1,4 +1,4 @@
-"""RECORDs: what native code needs to know to run a call by itself."""
+"""RECORDs: the data with which native code runs a call by itself."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     f.reduce(x)                  f(… f(f(x[0], x[1]), x[2]) …): of arrays with more axes, row by row
     f.reduce(x, axis=None)       over all elements, in C order
 
-Where other axes lie innermost in memory, spans compute whole rows of the result at once; else `@fold` goes along.
+If other axes are innermost in memory, spans compute whole rows of the result at once; else `@fold` runs along the axis.
 """
 
 from __future__ import annotations

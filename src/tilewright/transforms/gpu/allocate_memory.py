@@ -1,13 +1,13 @@
-"""Write into each op where its memory is: shared, tensor, and scratch memory in global memory.
+"""Memory allocation: writes into each op its offset in shared, tensor, and global scratch memory.
 
 %a = ttg.local_alloc {allocation.offset = 0 : i32} : …       module attributes {ttg.shared = 1024 : i32}
 %m = ttng.tmem_alloc {tensor_memory_col_offset = 0 : i32, tensor_memory_row_offset = 0 : i32} : …
-    module attributes {ttg.tensor_memory_size = 128 : i32}        columns, as many as the hardware deals out at once
+    module attributes {ttg.tensor_memory_size = 128 : i32}        columns, rounded up to the hardware's unit of allocation
 %g = ttg.global_scratch_alloc {nbytes = 128, alignment = 128}       {ttg.global_scratch_memory_offset = 0 : i32}
 
-A buffer in tensor memory has all rows of its columns. The hardware writes to shared memory where a program's part
-begins, so a program that uses tensor memory has some shared memory. A launch gives every program as many bytes of
-global memory as the module's `ttg.global_scratch_memory_size` says; a called function gets a part of its caller's.
+A buffer in tensor memory has all rows of its columns. The hardware writes the address of a program's tensor memory to
+shared memory, so a program that uses tensor memory has some shared memory. A launch gives every program
+`ttg.global_scratch_memory_size` bytes of global memory; a called function gets a part of its caller's.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Barriers that copies tell, where the CTAs of a cluster share them otherwise than in the pairs that multiply together.
+"""Checks of copy barriers that the CTAs of a cluster share otherwise than in the pairs that multiply together.
 
     module attributes {"ttng.two-ctas" = true}
     ttng.async_tma_copy_global_to_local %d[…] %buffer, %barrier, %p      %barrier: [[0], [0]], of all four CTAs
 
     error: TMA barrier cga_layout must be [[1], [2]] or [[0], [1]], got [[0], [0]]
 
-A copy tells the barrier of its own CTA, or in programs whose products are those of pairs that of the even one of its
-pair. The sentence is Triton's.
+A copy signals the barrier of its own CTA or, in programs whose products are those of CTA pairs, that of the even CTA of
+its pair. The message is Triton's.
 """
 
 from __future__ import annotations

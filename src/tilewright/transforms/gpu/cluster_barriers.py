@@ -1,14 +1,14 @@
-"""Meetings of the CTAs of a cluster, where they use each other's barriers or shared memory.
+"""Cluster barriers where CTAs use each other's barriers or shared memory.
 
     ttng.init_barrier %b, 1                              ttng.init_barrier %b, 1
     ttng.barrier_expect %b, …                            ttng.fence_mbarrier_init_release_cluster
                                                          ttng.cluster_barrier {relaxed = true}
                                                          ttng.barrier_expect %b, …
 
-A barrier that another CTA tells has to be one before that. What another CTA reads or writes in a CTA's shared memory
-has to be over before other buffers use the place, and before the CTA ends; accesses to one buffer are the program's
-own business. Programs of Gluon leave both out, as Triton puts both there. Pairs of CTAs need nothing at the end: they
-meet when they give back their tensor memory.
+A barrier that another CTA signals must be initialised before that. Accesses of another CTA to a CTA's shared memory
+must be complete before other buffers use the memory, and before the CTA ends; the program itself must order accesses to
+one buffer. Programs of Gluon may leave out both, since Triton inserts both there. CTA pairs need nothing at the end:
+they synchronise when they free their tensor memory.
 """
 
 from __future__ import annotations

@@ -6,20 +6,21 @@
     %w = tt.load %q : tensor<64x64x!tt.ptr<f16>, #blocked1>
     %v = ttg.convert_layout %w : tensor<64x64xf16, #blocked1> -> tensor<64x64xf16, #blocked>
 
-Threads lie along the axis with the longest contiguous groups, and each takes as many neighbours as one instruction can
-access: 16 bytes, if alignment permits. Accesses of tiles with one shape that depend on each other should agree, so
-each takes the largest number among them; only loads may exceed what one instruction of theirs takes.
+Threads are laid out along the axis with the longest contiguous groups, and each takes as many neighbours as one
+instruction can access: 16 bytes, if alignment permits. Accesses of tiles with one shape that depend on each other
+should have the same layout, so each takes the largest number among them; only loads may exceed the size of one
+instruction.
 
-`coalesce_async_copy` lets threads read as many neighbours of a tile as they can write to shared memory at once.
+In `coalesce_async_copy`, each thread reads as many neighbours of a tile as it can write to shared memory at once.
 
     %c = ttg.async_copy_global_to_local %p, %buffer        sizePerThread = [1, 16], but #shared moves groups of 8
 
     %q = ttg.convert_layout %p : … -> tensor<…, #blocked1>                          sizePerThread = [1, 8]
     %c = ttg.async_copy_global_to_local %q, %buffer
 
-A copy reads and writes in one instruction; a thread with more neighbours than one instruction writes would read in two,
-and the lanes of a warp no longer read one row. Copies of small tiles, whose layout their users chose, get the layout
-that suits memory best: nobody sees it.
+A copy reads and writes in one instruction; a thread with more neighbours than one instruction writes would need two
+reads, and the lanes of a warp would no longer read one row. Copies of small tiles, whose layout their users chose, get
+the layout that is best for memory accesses, since no other op sees it.
 """
 
 from __future__ import annotations

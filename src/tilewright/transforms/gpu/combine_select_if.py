@@ -1,4 +1,4 @@
-"""Combine selects and ifs: a choice between tiles that an `scf.if` makes anyway is one of its results.
+"""Combine selects and ifs: a tile select with the condition of an `scf.if` becomes a result of that `scf.if`.
 
     %s = arith.select %c, %a, %b : tensor<…>          %s = scf.if %c -> (tensor<…>) {
     scf.if %c {                                         tt.store %p, %v
@@ -8,9 +8,9 @@
                                                       }
                                                       tt.store %q, %s
 
-A tile that is chosen element by element costs an instruction for each of them, one that an arm yields costs nothing.
+A select of a tile costs an instruction for each element; a yielded tile costs nothing.
 
-Nested selects: a choice whose result is chosen from once more, with one of its arms, is one choice.
+Nested selects: two selects become one if the outer one selects between the inner one's result and one of its operands.
 
     %n = arith.select %c, %a, %b      →    %k = arith.cmpi ult, %c, %m      m and not c
     %s = arith.select %m, %n, %a           %s = arith.select %k, %b, %a
@@ -18,9 +18,9 @@ Nested selects: a choice whose result is chosen from once more, with one of its 
     %n = arith.select %c, %a, %b      →    %k = arith.andi %m, %c
     %s = arith.select %m, %n, %b           %s = arith.select %k, %a, %b
 
-The running best of a masked loop has this form. Of a large tile, the inner choices wait in registers for the outer
-ones, and ptxas, which has 255, may give up: it spills everything, at 32 registers. Conditions take none. Small tiles
-stay as they are: fewer conditions have to be computed.
+The running maximum of a masked loop has this form. In a large tile, the inner selects keep their registers until the
+outer ones, and ptxas, which has 255, may fail to allocate: it then spills everything, at 32 registers. Conditions take
+no registers. Small tiles stay as they are: fewer conditions have to be computed.
 """
 
 from __future__ import annotations

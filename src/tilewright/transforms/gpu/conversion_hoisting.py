@@ -1,10 +1,10 @@
-"""Conversions move to where they cost less.
+"""Layout conversions are moved to where they cost less.
 
-    of something smaller      convert(broadcast(x))  ->  broadcast(convert(x));   convert(extf(x))  ->  extf(convert(x))
+    of a smaller tile         convert(broadcast(x))  ->  broadcast(convert(x));   convert(extf(x))  ->  extf(convert(x))
     where it runs less often  convert(if c {x} else {y}), y recomputed  ->  if c {convert(x)} else {y}
     next to a load            convert(f(load)) for a matrix product  ->  f(convert(load)), which can be pipelined
 
-What stands between the new place and the old one is computed in the new layout.
+The ops between the new position and the old one are computed in the new layout.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Conversion slices: the values a tile is computed from, with the layouts they need for the tile to have another one.
+"""Conversion slices: the values that a tile is computed from, each with the layout that gives the tile a new one.
 
     %a = tt.make_range …         : #x
     %b = tt.expand_dims %a       : #y            slice of %c for the layout #z:
     %c = arith.addi %b, %b       : #y            {%c: #z, %b: #z, %a: slice of #z}
     %d = ttg.convert_layout %c   : #y -> #z
 
-The search ends at values that have the layout already, and at ops that can give any. It goes into branches and round
-loops. It fails where an op cannot follow, or where a value would need two layouts.
+The search ends at values that already have the layout, and at ops that can produce any layout. It goes into branches
+and along values carried by loops. It fails if an op cannot have the required layout, or if a value would need two
+layouts.
 """
 
 from __future__ import annotations

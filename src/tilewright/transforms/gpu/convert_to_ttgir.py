@@ -5,9 +5,9 @@
                                                   %t = tt.expand_dims %s {axis = 1} : … -> tensor<64x1xi32, #blocked1>
                                                   %c = ttg.convert_layout %t : … -> tensor<64x1xi32, #blocked2>
 
-Each shape has one default layout, which all ops take and give. Ops that need a certain layout get their operands
-converted; ops whose result's layout follows from their operands' get it converted back. Most of these conversions are
-gone again after `coalesce` and `remove_layout_conversions`. Types that have a layout already are left alone.
+Each shape has one default layout, which all ops take and return. Operands of ops that require another layout are
+converted; results of ops whose layout follows from their operands are converted back. Most of these conversions are
+removed by `coalesce` and `remove_layout_conversions`. Types that have a layout already are left alone.
 """
 
 from __future__ import annotations

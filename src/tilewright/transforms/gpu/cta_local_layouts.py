@@ -1,30 +1,30 @@
-"""Scans, gathers and histograms of a tile that the blocks of a cluster share get the whole of it in each block.
+"""Scans, gathers and histograms of a tile distributed over a cluster get the whole tile in each CTA.
 
 %c = tt.scan %x : tensor<64xi32, #parts>        %y = ttg.convert_layout %x : … -> tensor<64xi32, #whole>
                                            →    %d = tt.scan %y : tensor<64xi32, #whole>
                                                 %c = ttg.convert_layout %d : … -> tensor<64xi32, #parts>
 
-A conversion is the only op for which a block reads the memory of another one. Scans along an axis that the blocks do
-not divide, and gathers that find everything in their own block, stay as they are.
+A conversion is the only op for which a CTA reads the memory of another one. Scans along an axis that is not divided
+among CTAs, and gathers whose elements are all in the same CTA, stay as they are.
 
-Functions of packs of elements get tiles whose threads hold whole packs: neighbours along the last axis.
+The operands of functions of packs get layouts in which a thread holds whole packs: neighbours along the last axis.
 
 %y = tt.map_elementwise %x {pack = 4}        →    %a = ttg.convert_layout %x : … -> tensor<64x64xi32, #fours>
      : tensor<64x64xi32, #ones>                   %b = tt.map_elementwise %a {pack = 4} : tensor<64x64xi32, #fours>
                                                   %y = ttg.convert_layout %b : … -> tensor<64x64xi32, #ones>
 
-Blocks of a cluster divide a product as squarely as can be, in Triton's way, and load the operands of their own part, so
-that none reads the memory of another one.
+The CTAs of a cluster divide a product into parts that are as square as possible, in Triton's way, and load the operands
+of their own part, so that none reads the memory of another one.
 
-    %b = tt.load %p : tensor<32x64x…, #blocked>                   #blocked: each block has half of the rows
+    %b = tt.load %p : tensor<32x64x…, #blocked>                   #blocked: each CTA has half of the rows
     %f = ttg.convert_layout %b : … -> tensor<32x64xf16, #ttg.dot_op<{opIdx = 1, …}>>
 
-    %q = ttg.convert_layout %p : … -> tensor<32x64x…, #blocked1>  #blocked1: every block has all rows
+    %q = ttg.convert_layout %p : … -> tensor<32x64x…, #blocked1>  #blocked1: every CTA has all rows
     %b = tt.load %q : tensor<32x64x…, #blocked1>
     %f = ttg.convert_layout %b : …
 
-So do loads through a descriptor that gives nothing but operands divided in one way. Blocks that have rows of the result
-need all columns of the right operand, and the other way round.
+The same holds for loads through a descriptor whose results are only operands divided in one way. CTAs that have rows of
+the result need all columns of the right operand, and the other way round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of f32 as several products of what tensor cores multiply: `tf32x3`, `bf16x3`, `bf16x6`.
+"""Products of f32 as several products on tensor cores: `tf32x3`, `bf16x3`, `bf16x6`.
 
     a = a_high + a_low,  b = b_high + b_low        (a_high is a in tf32; in bf16 there are two or three parts)
     a b ≈ a_high b_high + (a_high b_low + a_low b_high)

@@ -1,4 +1,4 @@
-"""Fences: what threads wrote to shared memory is there when a matrix instruction reads it on its own.
+"""Fences that make threads' writes to shared memory visible to matrix instructions.
 
     %a = ttg.local_alloc %x : …                         %a = ttg.local_alloc %x : …
     scf.for … {                                         ttng.fence_async_shared {bCluster = false}

@@ -1,15 +1,15 @@
-"""Fuse nested loops: a loop with a loop inside becomes one loop, so that its steps can be pipelined across tiles.
+"""Fuse nested loops: a loop with an inner loop becomes one loop, which can be pipelined across outer iterations.
 
     scf.for %i = … {                          scf.for … {
-      A(%i)                                     scf.if first step of an inner loop { next %i; A(%i) }
+      A(%i)                                     scf.if first inner iteration { next %i; A(%i) }
       scf.for %j = … { B(%i, %j) }     ->       B(%i, %j)
-      C(%i)                                     scf.if last step of an inner loop { C(%i) }
+      C(%i)                                     scf.if last inner iteration { C(%i) }
     } {tt.flatten}                            }
 
-Only loops marked `tt.flatten` with exactly one loop inside; that loop must be known to run at least once. Where nobody
-says so, its length is tested in front: the nest is copied without the inner loop for the case that it is empty.
-`loop_fusion` does the work. Nests marked `ttg.always-fuse` (by tests of Triton) are fused whatever is inside, on the
-promise that loops with results are not empty.
+This applies only to loops marked `tt.flatten` with exactly one inner loop, which must be known to run at least once. If
+this is not known, its length is tested first: for the case that it is empty there is a copy of the nest without the
+inner loop. `loop_fusion` does the work. Nests marked `ttg.always-fuse` (by tests of Triton) are fused whatever they
+contain, on the promise that loops with results are not empty.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     %e = tt.expand_dims %r : … -> tensor<1x64xi32, #gluon.auto_encoding>    %e = … -> tensor<1x64xi32, #blocked>
     %s = gluon.set_auto_layout %e : … -> tensor<1x64xi32, #blocked>
 
-`set_auto_layout` says what its operand has; an access of memory by coalesced pointers what suits it. From there layouts
-spread along operands, results, and what loops and branches hand on. Where an op may give its result in several layouts
-(reshapes and their like), one that is sure wins over one that came through it.
+`set_auto_layout` gives the layout of its operand; an access by coalesced pointers gives a layout that suits memory.
+From there layouts propagate along operands, results, and values carried by loops and branches. If an op may give its
+result in several layouts (as reshapes may), a fixed layout has priority over one that propagated through such an op.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The pipeline from Gluon's programs as the front end writes them to TTGIR as code is made from it.
+"""The pipeline from Gluon's programs, as the front end writes them, to TTGIR ready for code generation.
 
-The order is that of Triton 3.9. Layouts are the program's: no pass here moves a tile to another one, so rules about
+The order is that of Triton 3.9. Layouts are the program's: no pass here changes a tile's layout, so rules about
 conversions are left out.
 """
 

@@ -1,4 +1,4 @@
-"""Sums of a loop over all steps of all tiles stay in tensor memory until their tile is done.
+"""Accumulators of a flattened loop stay in tensor memory until their tile is complete.
 
     scf.for … iter_args(%s = 0) {                          scf.for … iter_args(%adds = false) {
       %m = ttng.tmem_alloc %s                                %m = ttng.tmem_alloc
@@ -9,7 +9,7 @@
       yield %r                                               yield not %last
     }                                                      }
 
-`flatten=True` makes such loops. The product of a tile's first step takes the place of what is in the memory.
+`flatten=True` makes such loops. The product of a tile's first iteration overwrites the contents of the memory.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Layouts that matter spread forward to all that is computed from them.
+"""Layout propagation: important layouts spread forward to all dependent values.
 
     %x = tt.load %p : … #blocked                    %x = tt.load %p : … #blocked
     %y = ttg.convert_layout %x : … -> #other        %z = arith.addf %x, %x : … #blocked
     %z = arith.addf %y, %y : … #other         ->    %w = ttg.convert_layout %z : … -> #other
     "use"(%z) : … #other                            "use"(%w) : … #other
 
-Large memory accesses, matrix products, atomics and arguments of functions keep their layouts. These spread through ops,
-branches and loops to what depends on them. Where several arrive, one is chosen; and then everything is rewritten in
-place, with conversions where an op needs what it had before.
+Large memory accesses, matrix products, atomics and arguments of functions keep their layouts. These propagate through
+ops, branches and loops to dependent values. If several reach a value, one is chosen; then everything is rewritten in
+place, with conversions for ops that need the old layout.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The transfer of layouts through ops: the layout of a result, given that of the operands, and the other way round.
+"""Layout inference for ops: the layout of results from that of the operands, and the other way round.
 
 layout_of_results(reduce, blocked)          # #ttg.slice<{dim = 1, parent = #blocked}>
 layout_of_operands(reduce, slice)           # #blocked
 layout_of_results(add, mma)                 # mma: element i of the result needs elements i of the operands
 
-None: the op cannot work that way, so a conversion has to stay.
+None means that the op cannot have such a layout, so a conversion has to stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One loop instead of a loop with loops inside: what `fuse_nested_loops` builds.
+"""The fusion of a loop and its inner loops into one loop, for `fuse_nested_loops`.
 
     for i in I: A(i); for j in J: B(i, j); C(i)
 
@@ -9,11 +9,11 @@
         if T == max(1, len(J)) - 1:     C(i)
         T = 0 if T == max(1, len(J)) - 1 else T + 1
 
-Several inner loops follow one another, each starting in the step in which the one before it ends. What one part
-computes and another uses goes round the fused loop. Where the length of an inner loop depends on i, lengths are
-computed anew in each step of the outer loop, and their sum in a loop in front.
+Several inner loops follow one another, each starting in the iteration in which the one before it ends. Values that one
+part computes and another uses are carried by the fused loop. If the length of an inner loop depends on i, lengths are
+computed in each iteration of the outer loop, and their sum in a loop in front.
 
-An inner loop that runs no step must have no results that somebody uses: the fused loop has no place to reset them.
+An inner loop without iterations must have no used results: the fused loop has no place to reset them.
 """
 
 from __future__ import annotations

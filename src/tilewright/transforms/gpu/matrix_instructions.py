@@ -1,8 +1,8 @@
-"""The choice of the matrix instruction for a dot, and of how its warps share the result.
+"""The choice of the matrix instruction for a dot, and of the distribution of the result over its warps.
 
 mma.sync (version 2)    from sm_75 on, 16x8 of the result for a warp, operands in registers
 wgmma    (version 3)    sm_90, 64xN for a group of four warps, the second operand in shared memory
-tcgen05  (version 5)    sm_100, a whole tile, everything in shared and tensor memory
+tcgen05  (version 5)    sm_100, a whole tile, operands in shared memory, the accumulator in tensor memory
 """
 
 from __future__ import annotations

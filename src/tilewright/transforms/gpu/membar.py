@@ -4,9 +4,9 @@
     ttg.barrier local                 %a is complete for every warp
     %y = ttg.local_load %a
 
-The pass follows the program through loops and branches with the accesses that no barrier has separated yet. Before an
-op that would read what was written, write what was read, or write what was written, it puts a barrier, which settles
-everything before it. Two buffers conflict when their places in shared memory overlap, not when they are the same value.
+The pass walks the program, through loops and branches, with the set of accesses that no barrier has separated yet.
+Before a read after a write, a write after a read, or a write after a write of the same bytes it inserts a barrier,
+which clears the set. Two buffers conflict when their ranges in shared memory overlap, not when they are the same value.
 """
 
 from __future__ import annotations

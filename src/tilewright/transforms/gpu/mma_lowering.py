@@ -1,4 +1,4 @@
-"""Products in tensor memory in their final form: with barriers that say when they are done, and scales where they read.
+"""The final form of products in tensor memory: with completion barriers, and with scales in tensor memory.
 
     ttng.tc_gen5_mma %a, %b, %d, %use, %p
 
@@ -13,7 +13,7 @@
 
 Scales in shared memory are copied to tensor memory in front of the product.
 
-`hoist_barriers` then lets loops make and remove barriers once; their phase alternates.
+`hoist_barriers` then moves the allocation and the invalidation of barriers out of loops; their phase alternates.
 
     for … {                                             %r = ttg.local_alloc
       %r = ttg.local_alloc                              ttng.init_barrier %r, 1
@@ -24,7 +24,7 @@ Scales in shared memory are copied to tensor memory in front of the product.
     }                                                   }
                                                         ttng.inval_barrier %r
 
-All threads of a block have to meet around the making and the removing, which then happens once.
+All threads of a CTA must synchronise at the initialisation and at the invalidation, which now happens once.
 """
 
 from __future__ import annotations

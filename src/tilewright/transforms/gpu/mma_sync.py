@@ -1,4 +1,4 @@
-"""Products on `mma.sync`: operands and sums in registers, 16x8 of the result for each instruction of a warp.
+"""Products on `mma.sync`: operands and accumulators in registers, 16x8 of the result per instruction of a warp.
 
 to_mma(dot, 80)             tt.dot %a1, %b1, %c1 : … #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}> … -> #mma
 to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the instruction takes

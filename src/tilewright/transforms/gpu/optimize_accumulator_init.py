@@ -1,12 +1,12 @@
-"""Products that add to zeros do not add: nobody needs to write the zeros.
+"""Products with a zero accumulator overwrite it instead, so the zeros need not be written.
 
     for … iter_args(%c = %zeros)                        for … iter_args(%c = %zeros, %use = %false)
       %d = ttng.warp_group_dot %a, %b, %c         ->      %d = ttng.warp_group_dot %a, %b, %c, %use
       yield %d                                            yield %d, %true
 
-An accumulator that a select clears in front of its product is not cleared; the product does not add to it. Triton does
-so with sums that are cleared behind the product, too, and gives another result if that was the last step: those stay
-cleared.
+An accumulator that a select clears before its product is not cleared; the product overwrites it. Triton also does so
+with accumulators that are cleared after the product, which changes the result if that was the last iteration: those are
+still cleared here.
 """
 
 from __future__ import annotations

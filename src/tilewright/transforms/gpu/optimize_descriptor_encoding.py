@@ -6,9 +6,9 @@
 
     %d = tt.make_tensor_descriptor … : <f16>, <64x64xf16, #shared>
 
-All descriptors that may be one and the same (carried by loops, results of branches) get one layout: the one that their
-users want, if they agree, otherwise one that suits the shape of the smallest tile that is accessed. What crosses calls
-gets the layout that both sides can tell from the shape.
+All descriptors that may be the same (carried by loops, results of branches) get one layout: the one that their users
+need, if they agree, otherwise one that suits the shape of the smallest accessed tile. Descriptors passed to functions
+get a layout that both sides derive from the shape.
 """
 
 from __future__ import annotations

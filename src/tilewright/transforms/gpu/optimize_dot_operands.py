@@ -1,4 +1,4 @@
-"""Operands of matrix products are turned and reshaped in memory, where that costs nothing, and not in registers.
+"""Transposes and reshapes of dot operands become views of shared memory, which cost nothing.
 
     %t = tt.trans %x                                     %m = ttg.local_alloc %x
     %m = ttg.local_alloc %t                       ->     %t = ttg.memdesc_trans %m
@@ -8,11 +8,11 @@
     %a = ttg.convert_layout %t : … -> #dot_op     ->     %t = ttg.memdesc_trans %m
     … = tt.dot %a, …                                     %a = ttg.local_load %t : … -> #dot_op
 
-Reshapes move likewise. Scales in shared memory, which tensor memory would get in another order, stay there: their copy
-to tensor memory puts them into that order.
+Reshapes are moved likewise. Scales in shared memory that tensor memory needs in another order stay there: their copy to
+tensor memory reorders them.
 
-`reduce_data_duplication` lets operands that change their warp go through one buffer, from which every thread reads
-what it needs: in a dot's operand the same element lies in several threads, and a conversion would write each copy.
+`reduce_data_duplication` moves operands that change their warp through one buffer, from which every thread reads its
+elements: in a dot operand the same element is in several threads, and a conversion would write each copy.
 
     %b = ttg.convert_layout %a : … -> tensor<…, #ttg.dot_op<{…}>>
 

@@ -1,6 +1,6 @@
-"""Reductions and gathers with less talk between threads.
+"""Reductions and gathers with less communication between threads.
 
-A reduction in a loop keeps one partial result per thread, and threads meet once, behind the loop:
+A reduction in a loop keeps one partial result per thread, and threads combine theirs once, after the loop:
 
     %r = scf.for … iter_args(%acc = %zero)             %p = scf.for … iter_args(%part = %neutral)
       %x = tt.load …  : tensor<32x128xf32>               %x = tt.load …

@@ -1,4 +1,4 @@
-"""Columns of tensor memory that a program splits are loaded half by half, and those that it joins stored so.
+"""Tensor memory whose columns a program splits is loaded in halves, and joined halves are stored in halves.
 
     %t = ttng.tmem_load %m : … -> tensor<128x256xf32>
     %r = tt.reshape %t : … -> tensor<128x2x128xf32>
@@ -20,9 +20,9 @@
         %m1 = ttng.tmem_subslice %m {N = 128 : i32}
         ttng.tmem_store %b, %m1, %true : …
 
-Programs split a sum so that its stores need less shared memory, and work on its halves. Where each half of the warps
-holds half of the columns, as eight warps do, the split or the join would take the tile through shared memory as a
-whole. Halves that are split or joined again are loaded or stored in quarters.
+Programs split an accumulator so that its stores need less shared memory. If each half of the warps holds half of the
+columns, as with eight warps, the split or the join would move the whole tile through shared memory. Halves that are
+split or joined again are loaded or stored in quarters.
 """
 
 from __future__ import annotations

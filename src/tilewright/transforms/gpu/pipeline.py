@@ -1,4 +1,4 @@
-"""The pipeline from TTIR to TTGIR as code for an NVIDIA GPU is made from it, and the passes between TTGIR and LLVM IR.
+"""The pipeline from TTIR to TTGIR ready for code generation, and the passes between TTGIR and LLVM IR.
 
 The order is that of Triton 3.9 for compute capabilities 8.x, 9.x, 10.x and 12.x.
 """

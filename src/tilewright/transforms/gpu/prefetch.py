@@ -1,4 +1,4 @@
-"""Operands of a dot leave shared memory one step ahead: while tensor cores work, those of the next step are loaded.
+"""Prefetching of dot operands: those of the next iteration are loaded from shared memory during the dot.
 
     scf.for … {                                            %a0 = the first 16 columns of %a, before the loop
       %x = ttg.local_load %a    (128x32)                   scf.for … iter_args(%p = %a0) {
@@ -9,7 +9,7 @@
                                                              scf.yield %next_a, %d, %p1
                                                            }
 
-The last dot waits as long as it can, so that everything after it in the loop is issued before.
+The last dot is placed as late as possible, so that everything after it in the loop is issued before.
 """
 
 from __future__ import annotations

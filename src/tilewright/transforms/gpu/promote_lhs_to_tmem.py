@@ -1,4 +1,4 @@
-"""Left factors that a program computes go to tensor memory, not by way of shared memory.
+"""Left operands that a program computes are stored to tensor memory directly, not through shared memory.
 
     %a = ttg.local_alloc %x : … -> !ttg.memdesc<128x64xf16, #shared, #smem>
     ttng.tc_gen5_mma %a, %b, %d, …
@@ -7,10 +7,10 @@
         %a = ttng.tmem_alloc %y : … -> !ttg.memdesc<128x64xf16, #tmem, #ttng.tensor_memory>
         ttng.tc_gen5_mma %a, %b, %d, …
 
-The shares of attention are such factors: a thread has a row of the scores, and stores it where the product reads it. A
-tile that is loaded is left alone unless its layout fits, since it may be copied to shared memory without registers. So
-are factors from outside of the loop, which would occupy tensor memory all the time, and all factors of a function whose
-tensor memory is short. In loops that are divided among groups of warps, factors reach products through shared memory.
+The probabilities of attention are such operands: a thread has a row of the scores, and stores it where the product
+reads it. A loaded tile is left alone unless its layout fits, since it may be copied to shared memory without registers.
+So are operands from outside of the loop, which would occupy tensor memory all the time, and all operands of a function
+that has little tensor memory left. In warp-specialized loops, operands reach products through shared memory.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Fences between what threads write to shared memory and engines that read it.
+"""Proxy fences between stores of threads to shared memory and engines that read it.
 
     ttg.local_store %x, %a                               ttg.local_store %x, %a
     ttng.async_tma_copy_local_to_global %d[…] %a         ttng.fence_async_shared {bCluster = false}
                                                          ttg.barrier local
                                                          ttng.async_tma_copy_local_to_global %d[…] %a
 
-Copies by descriptors and products reach shared memory through the asynchronous proxy, which does not see stores of
-threads without a fence. A program of Gluon may leave the fence out, as Triton puts one there. The pass follows stores
-as `membar` does: through loops and branches, by the places that buffers have in memory.
+Copies by descriptors and products access shared memory through the asynchronous proxy, which does not see stores of
+threads without a fence. A program of Gluon may leave the fence out, since Triton inserts one there. The pass tracks
+stores as `membar` does: through loops and branches, by the memory ranges of buffers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Computing tiles a second time in another layout, where that costs less than converting them.
+"""Rematerialization: tiles are computed again in another layout, if that costs less than a conversion.
 
 %r = tt.make_range … : #x                           %r = tt.make_range … : #x
 %s = arith.addi %r, %c : #x                         %t = tt.make_range … : #y

@@ -1,16 +1,16 @@
-"""Remove layout conversions: most cost a round trip through shared memory, and few are needed.
+"""Remove layout conversions: most cost a round trip through shared memory, and few are necessary.
 
-    %q = ttg.convert_layout %p : … -> #coalesced                %q = … : #coalesced, computed like that
+    %q = ttg.convert_layout %p : … -> #coalesced                %q = … : #coalesced, computed in this layout
     %x = tt.load %q : #coalesced                                %x = tt.load %q : #coalesced
     %y = ttg.convert_layout %x : … -> #default           ->     %z = arith.mulf %x, %x : #coalesced
     %z = arith.mulf %y, %y : #default                           tt.store %s, %z : #coalesced
     %w = ttg.convert_layout %z : … -> #coalesced
     tt.store %r, %w : #coalesced
 
-First the layouts of loads and products spread forward to what is computed from them. Of the conversions that are left,
-some go as what they convert is cheap to compute again in the other layout; the others move to where they cost least.
+First the layouts of loads and products propagate forward to dependent values. Of the remaining conversions, those of
+values that are cheap to recompute in the other layout are removed; the others move to where they cost least.
 
-Values that go round loops only for themselves may keep a conversion alive. Their uses in the body are replaced by the
+Values that a loop carries only for themselves may keep a conversion alive. Their uses in the body are replaced by the
 initial value; canonicalization then removes them:
 
     scf.for … iter_args(%a = %x, %b = %y) {             scf.for … iter_args(%a = %x, %b = %y) {

@@ -1,9 +1,9 @@
-"""The order of ops, so that few registers are in use and buffers are filled as soon as their data is there.
+"""Reordering of ops, so that few registers are in use and buffers are filled as early as possible.
 
-conversions move behind the last buffer that is given back before their first use
+conversions move after the last buffer that is freed before their first use
 loads of a dot's operand from shared memory move into the loop that uses them
-a tile goes into its buffer, and is transposed, right after it was computed
-of a dot's operands in shared memory the first is loaded first
+a tile is stored to its buffer, and transposed, right after its computation
+of a dot's operands in shared memory, the first one is loaded first
 """
 
 from __future__ import annotations

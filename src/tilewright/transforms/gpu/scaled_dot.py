@@ -1,4 +1,4 @@
-"""Scaled products: `tt.dot_scaled` by the names of its parts, turned around if only the right operand has a scale.
+"""Scaled products: accessors of `tt.dot_scaled`, and its transposition if only the right operand has a scale.
 
 %d = tt.dot_scaled %a, %b scale %s, %c lhs = bf16 rhs = e4m3
     %d1 = tt.dot_scaled %bt scale %s, %at, %ct lhs = e4m3 rhs = bf16
@@ -12,10 +12,10 @@ decomposed: the operands are scaled first, in 16 bits, and then multiplied.
     %a1 = ttg.fp4_to_fp %a {axis = 1} : tensor<64x16xi8> -> tensor<64x32xbf16>
     %s1 = …                                 the scales as bf16, each as often as there are elements that share it
     %a2 = arith.mulf %a1, %s1
-    %a3 = arith.select %nan, %NaN, %a2      unless NaNs among the scales do not count
+    %a3 = arith.select %nan, %NaN, %a2      unless NaN scales may be ignored
     %d = tt.dot %a3, %b, %c
 
-A scale of 8 bits is the exponent of a power of two, which is what bf16 (and f32) have above their mantissa.
+An 8-bit scale is the exponent of a power of two, in the format of the exponent field of bf16 (and f32).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 in_shared_memory(b, 1, any_order=True)     %m = ttg.local_alloc %b : … -> !ttg.memdesc<64x64xf16, #nvmma_shared, #smem>
 
-The buffer has the order of the operand's registers if the instruction can read any, else the one that it needs. What
-the operand was loaded as counts, not what it was converted to.
+The buffer has the order of the operand's registers if the instruction can read any order, else the order that it
+requires. The layout in which the operand was loaded counts, not the one to which it was converted.
 """
 
 from __future__ import annotations

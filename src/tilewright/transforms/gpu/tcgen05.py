@@ -10,10 +10,10 @@
     %d1, %t2 = ttng.tmem_load %m[%t1] : … -> tensor<128x256xf32, #linear>
     %d = ttg.convert_layout %d1 : … -> tensor<128x256xf32, #blocked>
 
-Tokens say which access to tensor memory comes after which.
+Tokens express the order of accesses to tensor memory.
 
-blocked_access((128, 256), (128, 256), warps=4)     # Triton 3.5's layout of a sum: a thread has a row
-scales_access((128, 8), warps=8)                    # its layout of scales: four of a row, and others below
+blocked_access((128, 256), (128, 256), warps=4)     # Triton 3.5's layout of an accumulator: a thread has a row
+scales_access((128, 8), warps=8)                    # its layout of scales: four of a row, then further rows
 """
 
 from __future__ import annotations

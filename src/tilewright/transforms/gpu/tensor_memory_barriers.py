@@ -4,10 +4,10 @@
     ttng.tc_gen5_mma %a, %b, %m, …                       ttg.barrier local
                                                          ttng.tc_gen5_mma %a, %b, %m, …
 
-One thread starts products and copies, and what the other warps have loaded or stored before has to be over. Whoever
-uses what a product has left waits for its mbarrier, so nothing is needed there. Four warps each have rows of their own;
-of more, several reach the same rows. The pass follows accesses as `membar` does, behind it, so that it sees the
-barriers that are there.
+One thread starts products and copies, so earlier loads and stores of the other warps must be complete. Users of a
+product's result wait for its mbarrier, so nothing is needed there. With four warps each has rows of its own; with more,
+several access the same rows. The pass tracks accesses as `membar` does, and runs after it, so that it sees the existing
+barriers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums that a loop carries stay in tensor memory from step to step.
+"""Accumulators carried by a loop stay in tensor memory across iterations.
 
     for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
       %m, %t = ttng.tmem_alloc %c                       for … iter_args(%s = %t)
@@ -6,9 +6,10 @@
       %d = ttng.tmem_load %m[%u]                          yield %u
       yield %d                                          %d = ttng.tmem_load %m[…]
 
-Otherwise each step would write all sums and read them again. Steps that change the sum before they add to it, as those
-of attention do, take the sum out at their beginning instead of their end: nobody has it in registers meanwhile, the
-product may run on, and a group of warps of its own can change it (`warp_specialization/correction.py`).
+Otherwise each iteration would write the accumulator and read it again. Iterations that modify the accumulator before
+they add to it, as those of attention do, load it at their beginning instead of their end: it then occupies no registers
+in between, the product may be asynchronous, and a warp group of its own can modify it
+(`warp_specialization/correction.py`).
 
     for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
       %x = f(%c)                                        for … iter_args(%s = %t)
@@ -17,7 +18,7 @@ product may run on, and a group of warps of its own can change it (`warp_special
       %d = ttng.tmem_load %m[%u]                          %u = ttng.tc_gen5_mma %a, %b, %m[%w]
       yield %d                                            yield %u
 
-Steps that change the sum behind their product put it back where they end.
+Iterations that modify the accumulator after their product store it back at their end.
 
     for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
       %m, %t = ttng.tmem_alloc %c                       for … iter_args(%s = %t)
@@ -26,15 +27,16 @@ Steps that change the sum behind their product put it back where they end.
       yield f(%d)                                         %w = ttng.tmem_store f(%d), %m[%v]
                                                           yield %w
 
-A buffer that a loop hands from step to step as it is becomes the one from before the loop.
+A buffer that a loop carries unchanged becomes the one from before the loop.
 
-Tokens that order accesses to tensor memory leave when every op has its place: the text's order is the order.
+The tokens that order accesses to tensor memory are removed once every op has its final position: from then on the order
+of the ops is the order of accesses.
 
     %m, %t = ttng.tmem_alloc : …                              %m = ttng.tmem_alloc : …
     %u = ttng.tc_gen5_mma %a, %b, %m[%t], %true, %p     ->    ttng.tc_gen5_mma %a, %b, %m, %true, %p
     %x, %v = ttng.tmem_load %m[%u] : …                        %x = ttng.tmem_load %m : …
 
-Loops go on carrying the same token from before them, until canonicalization sees that.
+Loops still carry the same token from before them, until canonicalization removes it.
 """
 
 from __future__ import annotations

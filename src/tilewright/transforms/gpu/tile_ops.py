@@ -1,4 +1,4 @@
-"""Tiles of TTGIR: who works on them, what layouts they have and get, and new ops on them.
+"""Helpers for tiles of TTGIR: numbers of warps and CTAs, queries and changes of layouts, and new ops.
 
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", …}
 

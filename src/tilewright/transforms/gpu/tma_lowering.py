@@ -8,9 +8,9 @@
                                                  ttng.inval_barrier %bar
                                                  %x = ttg.local_load %b
 
-Buffers with the layout of the descriptor that a loaded tile is put in are the buffer itself. Stores write to a buffer,
-let the accelerator see it (a fence), and wait until it has been read. A descriptor that a kernel makes is written to
-memory in the accelerator's format.
+If a loaded tile is stored to a buffer with the descriptor's layout, the copy writes that buffer directly. Stores write
+to a buffer, make it visible to the accelerator by a fence, and wait until it has been read. A descriptor that a kernel
+makes is written to memory in the accelerator's format.
 """
 
 from __future__ import annotations

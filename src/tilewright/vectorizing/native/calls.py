@@ -1,10 +1,10 @@
-"""The call `function(*arguments)`: find the specialisation, run it, give a number or a new array.
+"""The call `function(*arguments)`: find the specialisation, run it, return a number or a new array.
 
     numbers     words → scalar(words, result) → int, float or bool
     arrays      of one shape, all in C order or all in Fortran order, with numbers between them, perhaps `out=` of the
                 same shape, order and dtype: a new array, or the output; one span
 
-Anything else (keywords, other shapes, dtypes that were not met before, numbers too large) goes to Python: `missed`.
+Anything else (keywords, other shapes, new dtypes, numbers that are too large) goes to Python: `missed`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Memory of large results: kept when it is freed, for the next result, because the system takes longer to hand out new
-pages than a cheap function to fill them; and in whole cache lines, which are stored faster than parts of two.
+"""Memory of large results: reused after it is freed, and aligned to cache lines.
+
+It is reused because the system takes longer to provide new pages than a cheap function to fill them. Whole cache lines
+are stored faster than parts of two.
 
     large_array(rank, extents, dtype, fortran)      NumPy's empty, with our allocator in charge of this one array
 
 At most MAX_KEPT bytes in MAX_BLOCKS blocks are kept. Blocks start at a page (large ones at a huge page, if the system
-has some) with a line of 64 bytes that has their size. All of this runs with the GIL held or, where there is none, with
-a lock of its own.
+has some) with a line of 64 bytes that has their size. All of this runs with the GIL held or, in builds without
+one, with a lock of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Spans over rows of arrays: `rows(call, begin, end, scratch)` is what the launcher runs on its threads.
+"""Spans over rows of arrays: `rows(call, begin, end, scratch)` is the job of the launcher's threads.
 
 program p     row p / per_row, elements from (p % per_row) · chunk on
 a chunk       whole vectors; then the last vector again from its end backwards, where that does no harm,
               else the rest through buffers of one vector per operand
 
-Calls with the same kinds go forwards and backwards in turns: a call begins with what the one before it has left in the
-caches, which is a part of arrays that do not fit there.
+Calls with the same kinds alternate between forwards and backwards: a call begins with the elements that the previous
+one has left in the caches, if the arrays do not fit there.
 """
 
 from __future__ import annotations

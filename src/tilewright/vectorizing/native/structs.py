@@ -1,4 +1,4 @@
-"""Memory that Python and the native side of vectorized functions share; see `runtime.drivers.cpu.native.structs`."""
+"""Memory shared by Python and the native side of vectorized functions; see `runtime.drivers.cpu.native.structs`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Software pipelining of loops: latencies, a schedule, and the loop that follows it."""
+"""Software pipelining of loops: latencies, a schedule, and the expansion of the loop by it."""

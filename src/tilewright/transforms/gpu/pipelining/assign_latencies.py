@@ -1,4 +1,4 @@
-"""The latency of an op: the stages of a loop between it and those that use its result, `tt.latency`.
+"""The latency of an op: the number of stages between it and the users of its result, `tt.latency`.
 
     scf.for … {                                                num_stages = 3
       %i = tt.load %ip      {tt.latency = 1}                   an index: it feeds the next load
@@ -6,7 +6,7 @@
       %x = tt.load %p       {tt.latency = 1}
       %d = tt.dot …                                            the stages are divided among the loads of a chain
 
-Only loads that feed dots get a latency, unless the loop asks for stages itself (`tt.num_stages`). A load that is too
+Only loads that feed dots get a latency, unless the loop requests stages itself (`tt.num_stages`). A load that is too
 small for an asynchronous copy, or whose users need different buffers, gets none.
 """
 

@@ -1,4 +1,4 @@
-"""Descriptors that a pipelined loop makes get several places in memory, used in turn.
+"""Descriptors made in a pipelined loop get several slots in memory, used in turn.
 
     scf.for … {                                          %m = ttg.global_scratch_alloc {nbytes = 256}
       %d = tt.make_tensor_descriptor …           ->      scf.for … iter_args(%i = 0) {
@@ -7,9 +7,9 @@
                                                            %d = ttng.reinterpret_tensor_descriptor %p
                                                            use(%d); %i = (%i + 1) mod 2
 
-A copy that still runs reads the descriptor of an earlier step while the next one is written.
+A running copy reads the descriptor of an earlier iteration while the next one is written.
 
-Stores by descriptor in a loop run on while the loop goes ahead.
+Stores by descriptor in a loop become asynchronous.
 
     scf.for … {                                    %b = ttg.local_alloc
       tt.descriptor_store %d[%i], %x        ->     scf.for … {
@@ -20,8 +20,8 @@ Stores by descriptor in a loop run on while the loop goes ahead.
                                                    }
                                                    ttng.async_tma_store_wait {pendings = 0}
 
-The buffer may be written again as soon as the store before has read it. Stores of tiles of one type share a buffer. In
-a loop that may read or overwrite what it has stored, each store is complete before the loop goes on.
+The buffer may be written again as soon as the previous store has read it. Stores of tiles of one type share a buffer.
+In a loop that may read or overwrite stored elements, each store is complete before the loop continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expand scheduled loops: stages of several steps run in one.
+"""Expansion of scheduled loops: one iteration executes stages of several original iterations.
 
     for i in range(lo, hi):          A(lo) if lo < hi
       x = A(i)    {stage 0}   ->     for i in range(lo, hi):
@@ -6,9 +6,9 @@
                                        B(x)
                                        x = x'
 
-In front of the loop run the stages that are ahead in its first steps (the prologue). There is no epilogue: in the last
-steps the stages that have nothing to do any more are switched off by predicates. What a later stage uses goes round the
-loop, in as many versions as there are stages in between.
+The stages that run ahead are executed before the loop for the first iterations (the prologue). There is no epilogue: in
+the last iterations the stages without an original iteration are switched off by predicates. Values used by a later
+stage are carried by the loop, in as many versions as there are stages in between.
 
     %r = "ttg.mask"(%p) ({ %x = tt.load %q, %m; ttg.mask.return %x })     until the arithmetic of %p is simplified
 
@@ -16,9 +16,10 @@ loop, in as many versions as there are stages in between.
     %n = arith.andi %s, %m
     %r = tt.load %q, %n
 
-In the first and last steps of a pipelined loop some stages have no step of the original loop to work for. What their
-ops compute does not matter then, but they must not access memory that the original loop did not. Copies that do nothing
-still close their group, so that waits can count. Loads from what a copy by descriptor has not filled stand in branches.
+In the first and last iterations of a pipelined loop some stages have no iteration of the original loop. The values that
+their ops compute do not matter then, but they must not access memory that the original loop did not. Copies that are
+switched off still commit their group, so that waits can count groups. Loads from buffers that no copy by descriptor has
+filled are inside branches.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
                                                %w = ttg.async_wait %g                             {stage 2}
                                                %x = ttg.local_load %ring[%o] token %w             {stage 2}
 
-Copies by descriptor announce their bytes to a barrier, one for loads that are next to each other, and users wait for
-it. Its phase tells the rounds of the ring apart. Reader and writer count for themselves, so that neither number has to
-be kept for as many steps as lie between them.
+Copies by descriptor announce their bytes to a barrier, one for adjacent loads, and users wait for it. Its phase
+distinguishes the rounds of the ring. Reader and writer have a counter each, so that neither number has to be carried
+for as many iterations as lie between them.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Products in tensor memory of scheduled loops run on: barriers say when each is done, and waits stand in the schedule.
+"""Asynchronous products in tensor memory of scheduled loops: completion barriers, and scheduled waits.
 
     scf.for … {                                           scf.for … iter_args(%p = 0, %i = 0) {
       ttng.tc_gen5_mma %a, %b, %d, …   {stage 2}            ttng.tc_gen5_mma %a, %b, %d, …, %done[%i]  {stage 2}
                                                  ->         ttng.wait_barrier %done[%i], %p deps %a, %b   {stage 3}
-                                                            %p, %i of the next step                       {stage 2}
+                                                            %p, %i of the next iteration                  {stage 2}
 
-Two barriers take turns. A product is waited for behind that of the next step, or in front of what accesses its sum or
-stores its operands, if that comes first; a cluster is split there. In branches stands a wait more. The wait names the
-operands, so that rings of copies keep their places until then.
+Two barriers alternate. The wait for a product comes after the product of the next iteration, or before the first access
+to its accumulator or store to its operands, if that is earlier; a cluster of the schedule is split there. Inside
+branches there is an additional wait. The wait has the operands as dependences, so that the slots of their rings stay in
+use until then.
 
     %m = ttng.tmem_alloc : 128x64                         %m = ttng.tmem_alloc : 2x128x64
-    … %m                                         ->       … %m[%k], where %k is the other one from step to step
+    … %m                                         ->       … %m[%k], where %k alternates
 
-A sum that a step begins anew while users of the one before are still to come has two places. A loop in which neither
-the schedule nor two places keep the order of accesses is not pipelined.
+An accumulator that an iteration reinitialises while users of the previous one are still to come has two slots. A loop
+in which neither the schedule nor two slots preserve the order of accesses is not pipelined.
 """
 
 from __future__ import annotations

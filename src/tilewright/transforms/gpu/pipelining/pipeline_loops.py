@@ -1,4 +1,4 @@
-"""Pipeline the scheduled loops of a module: loads, products and stores of several steps run at once.
+"""Pipelines the scheduled loops of a module: loads, products and stores of several iterations overlap.
 
 scf.for … {                              copies of the first two tiles
   %x = tt.load %p     {stage 0}    ->    scf.for … {
@@ -6,8 +6,8 @@ scf.for … {                              copies of the first two tiles
 }                                          the copy of the tile after next
                                          }
 
-The number of groups of copies that may still be in flight when an op waits for one is that of the groups closed after
-the one that is waited for, on the way with the fewest of them. Waits with no group closed in between become one.
+A wait for a group of copies permits as many pending groups as are committed after that group, on the path with the
+fewest of them. Waits with no group committed in between become one.
 """
 
 from __future__ import annotations

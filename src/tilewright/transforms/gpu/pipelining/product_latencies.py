@@ -1,12 +1,13 @@
-"""Latencies of products in tensor memory: which run on into the next step, and whose sums are used a stage later.
+"""Latencies of products in tensor memory: which are asynchronous, and whose users come a stage later.
 
-    ttng.tc_gen5_mma %a, %b, %d, …     {tt.self_latency = 1}                  is waited for in the next step
-    ttng.tc_gen5_mma %a, %b, %d, …     {tt.self_latency = 1, tt.latency = 1}  whoever uses %d does so a stage later
+    ttng.tc_gen5_mma %a, %b, %d, …     {tt.self_latency = 1}                  is waited for in the next iteration
+    ttng.tc_gen5_mma %a, %b, %d, …     {tt.self_latency = 1, tt.latency = 1}  the users of %d come a stage later
 
-A product that runs on still reads its operands when the next step begins. Each has to be known: loads that run ahead
-keep their places longer, and what the loop computes and stores can be waited for in front of the store. Users come a
-stage later if all operands are there early, and if the loop begins the sum anew. A branch that uses the sum may run
-behind the next product: each step, or each one behind such a branch, must begin another sum, in a second place.
+An asynchronous product still reads its operands when the next iteration begins. This requires that all operands are
+known: loads that run ahead keep their slots longer, and for operands that the loop computes and stores, the wait comes
+before the store. Users come a stage later if all operands are available early, and if the loop reinitialises the
+accumulator. A branch that uses the accumulator may run after the next product: then each iteration, or each one after
+such a branch, must begin another accumulator, in a second slot.
 """
 
 from __future__ import annotations

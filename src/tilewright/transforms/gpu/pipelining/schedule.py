@@ -3,8 +3,8 @@
     %x = tt.load %p     {loop.stage = 0 : i32, loop.cluster = 1 : i32}
     %y = arith.addf %x  {loop.stage = 2 : i32, loop.cluster = 0 : i32}      } {tt.scheduled_max_stage = 2 : i32}
 
-In each step of the pipelined loop the ops of stage s work for the step of the original loop that lies s steps behind
-the one that stage 0 works for. The clusters run one after another, and the ops of one cluster in their old order.
+In each iteration of the pipelined loop the ops of stage s execute the original iteration that is s iterations behind
+that of stage 0. The clusters run one after another, and the ops of one cluster in their original order.
 
 at = Writer(load, schedule, slot)
 view = at.view(buffer, index)          a `ttg.memdesc_index` in front of `load`, in `slot` of the schedule

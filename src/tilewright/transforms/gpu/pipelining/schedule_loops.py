@@ -1,12 +1,13 @@
-"""Schedule loops: latencies become stages, and ops that no latency concerns find their place around those.
+"""Loop scheduling: latencies become stages, and all other ops are placed around those that have one.
 
     %x = tt.load %p {tt.latency = 2 : i32}          %x = tt.load %p     {loop.cluster = 2 : i32, loop.stage = 0 : i32}
     %y = arith.addf %acc, %x                  ->    %y = arith.addf …   {loop.cluster = 0 : i32, loop.stage = 2 : i32}
 
-The longest way from an op to the end of its loop, in latencies, tells its stage. Later stages come first within a
-step, so that what they read has been there for long. Branches that loads need go to the front, others to the end; what
-is needed for the next step only goes one stage further, in front of its user; the rest belongs to the last stage.
-Accesses to global memory that may meet stay in one stage and in their order, or the loop has no schedule.
+The longest path from an op to the end of its loop, in latencies, gives its stage. Later stages come first within an
+iteration, so that their inputs have been available for long. Branches that loads depend on go to the front, others to
+the end; ops needed only by the next iteration go one stage further, before their user; the rest belongs to the last
+stage. Accesses to global memory that may alias stay in one stage and in their order; otherwise the loop has no
+schedule.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Matrix products of warp groups run on while the loop goes ahead.
+"""Asynchronous matrix products of warp groups in loops.
 
     %d = ttng.warp_group_dot %a, %b, %c                      %d = ttng.warp_group_dot %a, %b, %c {isAsync = true}
     scf.yield %d                                     ->      %w:3 = ttng.warp_group_dot_wait %d, %a, %b {pendings = 1}
                                                              scf.yield %w#0
 
-A product may still run when the next step begins if only that step's product adds to its result, and nobody overwrites
-its buffers before that; a wait for all but the products of this step holds the buffers of the step before. Every other
-product is waited for at once. Behind the loop all are waited for.
+A product may still run when the next iteration begins if only that iteration's product accumulates into its result, and
+its buffers are not overwritten before that; a wait for all but the products of this iteration keeps the buffers of the
+previous one. Every other product is waited for at once. After the loop all are waited for.
 
-Products with their left operand in registers become two, each over half of the common dimension.
+Products with their left operand in registers become two, each over half of K.
 
     %d = ttng.warp_group_dot %a, %b, %c        %a0, %a1 = the halves of %a along its columns, in registers as they are
                                          ->    %b0, %b1 = the halves of %b along its rows, views of the buffer

@@ -1,1 +1,1 @@
-"""Loops whose work is divided among groups of warps: loads, products, and all the rest."""
+"""Warp specialization: loops whose loads, products and other ops are divided among warp groups."""

@@ -1,12 +1,12 @@
-"""Automatic warp specialization: loops with `warp_specialize=True` are divided among groups of warps.
+"""Automatic warp specialization: loops with `warp_specialize=True` are divided among warp groups.
 
-partition_scheduling        each op gets a partition: copies, products, corrections of sums, all else
-data_partitioning           two groups of warps share products of warp groups that have rows enough
-insert_channels             what partitions share gets places in memory and barriers
+partition_scheduling        each op gets a partition: copies, products, accumulator updates, all else
+data_partitioning           two warp groups share products with enough rows
+insert_channels             shared values of partitions get buffers and barriers
 partition_loops             each partition gets its part of the loop
-run_products_ahead          products of the next step start before those that wait for other partitions
-descriptor_rings            descriptors that they make in loops get several places
-lower_warp_groups           each partition gets what it uses from outside
+run_products_ahead          products of the next iteration start before those that wait
+descriptor_rings            descriptors made in loops get several slots
+lower_warp_groups           each partition gets its captured values
 optimize_partition_warps    partitions get as many warps and registers as they need
 
 Loops that cannot be divided stay as they are.

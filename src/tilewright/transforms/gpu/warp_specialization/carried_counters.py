@@ -1,4 +1,4 @@
-"""Values that go from one execution of a block to the next, through all loops and branches around it.
+"""Values carried from one execution of a block to the next, through all enclosing loops and branches.
 
 for … {                          for … iter_args(%n = %start) {
   if %c {                          %m = if %c {

@@ -1,4 +1,4 @@
-"""Buffers that partitions of a loop hand to each other.
+"""Channels: buffers that the partitions of a loop hand to each other.
 
     scf.for … {                                                accesses, by partition       segments
       %m = ttng.tmem_alloc                                     load, product, default       (2) (1)      of %a
@@ -7,13 +7,14 @@
       ttng.tmem_load %m           {ttg.partition = 0}
     }
 
-The accesses to a buffer within the innermost block that has them all are cut into segments, each of one partition.
-Behind each segment the buffer goes to the partition of the next one; behind the last it goes to the first, for the
-next time that the block is executed. A buffer that is new each time can have several places in memory, so that the
-first partition need not wait. Tiles that corrections of sums need are in such buffers, too.
+The accesses to a buffer within the innermost block that has them all are divided into segments, each of one partition.
+After each segment the buffer passes to the partition of the next one; after the last it passes to the first, for the
+next execution of the block. A buffer that is overwritten each time can have several slots, so that the first partition
+need not wait. Tiles for the partition that updates accumulators are in such buffers, too.
 
-A sum that two partitions change in turn in an inner loop is two channels. Within the loop they hand it to each other;
-around it the loop is a segment of the partition that is the first to have the sum in a step, and has it back behind.
+An accumulator that two partitions modify alternately in an inner loop is two channels. Within the loop they hand it to
+each other; outside of it the loop is a segment of the partition that accesses the accumulator first in an iteration,
+and it gets it back after the loop.
 """
 
 from __future__ import annotations

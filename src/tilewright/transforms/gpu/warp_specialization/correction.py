@@ -1,4 +1,4 @@
-"""Corrections: what a step does to a sum in tensor memory before a product adds to it, by a partition of its own.
+"""Corrections: updates of an accumulator in tensor memory before a product adds to it, in a separate partition.
 
     scf.for … {                                                   partition
       %factor = …                                                 0
@@ -9,9 +9,9 @@
       ttng.tc_gen5_mma %p, %v, %m                                 2
     }
 
-In attention the scores do not wait for that: the default partition goes on with the shares while another group of warps
-makes the sums of the last step smaller, and it needs no registers for them. The default partition hands over `%factor`
-through shared memory, before it grows (`tt.expand_dims`, `tt.broadcast`, `tt.splat`).
+In attention the scores do not wait for that: the default partition continues with the probabilities while another warp
+group rescales the accumulator of the last iteration, and it needs no registers for it. The default partition passes
+`%factor` through shared memory, in its small form before `tt.expand_dims`, `tt.broadcast` or `tt.splat`.
 """
 
 from __future__ import annotations

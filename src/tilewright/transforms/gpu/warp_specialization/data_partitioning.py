@@ -1,13 +1,14 @@
-"""Data partitioning: two groups of warps share the rows of products that one group of the kernel would compute.
+"""Data partitioning: two warp groups share the rows of products that one warp group would compute.
 
     "ttg.num-warps" = 4                                        "ttg.num-warps" = 8
     ttng.warp_group_dot …                                 ->   ttng.warp_group_dot …
         : tensor<128x128xf32, [4, 1] warps>                        : tensor<128x128xf32, [8, 1] warps>
 
-Each group then has 64 rows, and half of the registers for a sum. All tiles of the module are dealt to eight warps:
-blocked layouts get twice as many warps along their slowest dimension. A module stays as it is if a product has fewer
-than 128 rows, if a layout is of another kind, if an op would need another layout than it gets so, if a tile that
-threads reorder would have copies in other threads than its source, or if the program limits the registers.
+Each group then has 64 rows, and half of the registers of an accumulator. All tiles of the module are distributed over
+eight warps: blocked layouts get twice as many warps along their slowest dimension. A module stays as it is in these
+cases: a product has fewer than 128 rows; a layout is of another kind; an op would need another layout than the one it
+would get; a tile that threads reorder would have copies in other threads than its source; the program limits the
+registers.
 """
 
 from __future__ import annotations

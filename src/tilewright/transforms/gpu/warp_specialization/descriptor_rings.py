@@ -1,4 +1,4 @@
-"""Descriptors that partitions make in loops get several places in memory, used in turn.
+"""Descriptors that partitions make in loops get several slots in memory, used in turn.
 
     partition2 {                                       partition2 {
       for %g … {                                         %m = ttg.global_scratch_alloc {nbytes = 384}
@@ -10,17 +10,17 @@
     }                                                    }
                                                        }
 
-A copy that is under way may still read its descriptor, so the next one gets another place. Copies fill rings of
-buffers, and one that fills a place again waits until the copy before has been used; as many are under way as a ring has
-places. A descriptor that no copy used leaves its place to the next one. One place more than the rings have is enough.
+A running copy may still read its descriptor, so the next one gets another slot. Copies fill rings of buffers, and one
+that fills a slot again waits until the previous copy has been used; so at most as many copies run as a ring has slots.
+A descriptor that no copy used leaves its slot to the next one. One slot more than the rings have is enough.
 
-A flat loop makes descriptors in a branch and hands them on, and copies by them in each step:
+A flattened loop makes descriptors in a branch and carries them, and copies by them in each iteration:
 
     %d = scf.if %first { %n = tt.make_tensor_descriptor …; yield %n } else { yield %carried }; copy %d; yield %d
 
-There each new one takes the next place. The one that was there before went out of use as many steps ago as there are
-other places, so its last copy is done. Where copies behind the branch use `%carried`, it is in use one step more, which
-takes a place more, unless the branch can go behind them.
+There each new one takes the next slot. The previous user of the slot went out of use as many iterations ago as there
+are other slots, so its last copy is complete. If copies after the branch use `%carried`, it is in use for one more
+iteration, which takes one more slot, unless the branch can be moved after them.
 """
 
 from __future__ import annotations

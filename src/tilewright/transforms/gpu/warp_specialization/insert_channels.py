@@ -1,4 +1,4 @@
-"""Partitions hand buffers to each other through rings of places, by barriers in shared memory.
+"""Channels become rings of buffers in shared memory, with barriers by which partitions hand them over.
 
     scf.for … {                                 %ring = ttg.local_alloc : () -> !ttg.memdesc<3x128x64xf16, …>
       %x = tt.descriptor_load %d   {2}          %full, %empty = 3 barriers each
@@ -10,12 +10,12 @@
                                                   ttng.wait_barrier %full[%i], %p                    {1}
                                                   ttng.tc_gen5_mma %a, …                             {1}
                                                   ttng.tc_gen5_commit %empty[%i]                     {1}
-                                                  yield the place after %i, and %p ^ 1 after the last
+                                                  yield the slot after %i, and %p ^ 1 after the last
                                                 }
 
-There is a barrier between each segment and the next one: its partition waits for the one before. The first segment of
-all waits for the last one of the round before, which in the first round is over: a barrier that nobody has told
-anything is in the phase after phase 1. Tokens of tensor memory are gone by then; the barriers order accesses.
+There is a barrier between each segment and the next one: its partition waits for the previous one. The first segment
+waits for the last one of the previous round; in the first round this wait succeeds at once, because a new barrier
+counts as having completed phase 1. Tokens of tensor memory have been removed by then; the barriers order accesses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles that threads compute with come through shared memory, so that the partition of copies can load them ahead.
+"""Loaded tiles that threads compute with go through shared memory, so that the copy partition can load ahead.
 
     %x = tt.descriptor_load %d       %y = tt.descriptor_load %d     {ttg.partition = 2}
     "use"(%x)                  ->    %b = ttg.local_alloc %y        {ttg.partition = 2}
@@ -7,7 +7,7 @@
 
 As in Triton, these are loads by descriptor in innermost loops with several stages, on devices with tensor memory, and
 they run ahead of stores by pointers, as they do in any pipelined loop. A loop that writes by descriptor keeps its loads
-where they are: both may be views of one tensor. So does one whose rings would not fit into shared memory.
+where they are, because both may be views of one tensor. So does one whose rings would not fit into shared memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`nvws.warp_group` becomes `ttg.warp_specialize`: each group of warps gets what it uses from outside.
+"""`nvws.warp_group` becomes `ttg.warp_specialize`, with explicit captures.
 
     %x = "tile"()
     nvws.warp_group                               %m = ttg.local_alloc %x
@@ -10,8 +10,8 @@
                                                     "b"(%y, %q, %c)
                                                   }
 
-Constants and addresses are computed by each group for itself, other tiles go through shared memory, and all else is
-captured. The first group becomes the default one if it has as many warps as come to the op; if not, all are partitions.
+Constants and addresses are recomputed in each group, other tiles go through shared memory, and all else is captured.
+The first group becomes the default one if it has as many warps as the code around the op; if not, all are partitions.
 """
 
 from __future__ import annotations

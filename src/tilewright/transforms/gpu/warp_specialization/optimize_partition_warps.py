@@ -1,12 +1,12 @@
-"""Partitions get as many warps and registers as what they hold needs.
+"""The numbers of warps and registers of partitions, as small as their tiles permit.
 
     partition0(%a: i32) num_warps(8) { … numbers … }            num_warps(1)     24 registers
     partition1(%d: …) num_warps(8) { copies by descriptor }     num_warps(2)     24
     partition2() num_warps(8) { 128 x 64 values of 32 bits }    num_warps(4)     24 + 64
 
-A partition with tiles loses half of its warps as long as a thread then has no more than 64 registers of any tile:
-blocked layouts lose half of the warps of their slowest dimension. Partitions with other layouts keep their warps, and
-so do those whose threads a barrier counts. Tensor memory is read by four warps or more.
+A partition with tiles loses half of its warps as long as a thread then has at most 64 registers of any tile: blocked
+layouts lose half of the warps of their slowest dimension. Partitions with other layouts keep their warps, and so do
+those whose threads arrive at a barrier one by one. Tensor memory requires four warps or more.
 """
 
 from __future__ import annotations

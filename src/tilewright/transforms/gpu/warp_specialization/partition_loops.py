@@ -1,4 +1,4 @@
-"""A loop whose ops have partitions becomes one loop for each group of warps.
+"""A loop whose ops have partitions becomes one loop per warp group.
 
     scf.for … {                                   nvws.warp_group
       "epilogue"  {ttg.partition = 0}             partition0 num_warps(4) { scf.for … { "epilogue" } }
@@ -6,11 +6,11 @@
       "copy"      {ttg.partition = 2}             partition2 num_warps(4) { scf.for … { "copy" } }
     }
 
-Each group gets the part of the loop that it needs (`slices.py`). Tiles that a group besides the first one computes for
-what is behind the loop go there through shared memory. The partition with products ends when the last one is done, so
-that all buffers are free behind the op. Products of warp groups, in the first group, run on (`run_products_on.py`).
-Ops around a loop that have a partition and the loop's number (`ttg.warp_specialize.tag`) go with it to their group.
-Loops of which a group needs what only another one computes stay whole.
+Each group gets the part of the loop that it needs (`slices.py`). Tiles that a group other than the first one computes
+for code after the loop go there through shared memory. The partition with products ends when the last one is complete,
+so that all buffers are free after the op. Products of warp groups, in the first group, are asynchronous
+(`run_products_on.py`). Ops outside of a loop that have a partition and the loop's number (`ttg.warp_specialize.tag`) go
+with it to their group. A loop stays whole if a group needs values that only another one computes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partition scheduling: which group of warps executes each op of a loop with `warp_specialize=True`.
+"""Partition scheduling: the warp group of each op of a loop with `warp_specialize=True`.
 
     scf.for … {                                            the op gets
       %x = tt.descriptor_load …                            ttg.partition = array<i32: 2>     copies by descriptor
@@ -7,18 +7,18 @@
       %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
     } {tt.warp_specialize}
 
-A step that changes a sum in tensor memory before it adds to it has four partitions, in Triton's order: all else, the
-corrections of sums (`correction.py`), products, copies. The default partition corrects sums itself if the block has no
-warps or registers left for others, or no shared memory for what they would be handed, or if they would need what the
-step before gives, or if the step uses the sums otherwise.
+A loop that modifies an accumulator in tensor memory before it adds to it has four partitions, in Triton's order: all
+else, the updates of accumulators (`correction.py`), products, copies. The default partition updates accumulators itself
+in these cases: the CTA has no warps or registers left for others, or no shared memory for the values to be passed; the
+updates need values of the previous iteration; the iteration uses the accumulator otherwise.
 
-Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
-where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
+Products of warp groups (sm_90) are in the default partition, whose registers hold the accumulators; such loops are
+divided where Triton divides them: with one warp group, several stages, and operands that are all loaded by descriptor.
 
-Numbers that several of them need are computed by each, and loaded by each in a loop that writes by descriptor alone; so
-are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a
-copy or a product needs what the default partition computes other than through a buffer, or if it is not known which ops
-access the buffers of products.
+Scalars that several partitions need are recomputed in each, and loaded in each in a loop that writes by descriptor
+only; so are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a copy or a
+product needs values of the default partition other than through a buffer, or if the ops that access the buffers of
+products are not all known.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""The partition of products starts the first product of a step before the others of the step before.
+"""The product partition starts the first product of the next iteration before the other products of this one.
 
-    scf.for %k … {                                   scf.for %k … {            first, in front: A of the first step
-      wait %keys, %free     scores = q · k     A       A of the next step, if there is one
-      wait %shares          sums += p · v      B  ->   B of this step
+    scf.for %k … {                                   scf.for %k … {            before the loop: A of the first iteration
+      wait %keys, %free     scores = q · k     A       A of the next iteration, if any
+      wait %shares          sums += p · v      B  ->   B of this iteration
     }                                                }
 
-In attention the shares are computed from the scores, so in the order of the program the scores of the next step would
-wait for the sums of this one, and all other warps with them. Here they are there when the default partition has told
-`%shares`. The loop is only scheduled here; `expand_loops` writes it anew.
+In attention the probabilities are computed from the scores, so in program order the scores of the next iteration would
+wait for the accumulation of this one, and all other warps with them. With this pass they are available when the default
+partition has signalled `%shares`. The loop is only scheduled here; `expand_loops` rewrites it.
 
-No partition waits for ever: all waits come true in the order of the program with A of the next step just behind the op
-that tells that the scores have been read. That is an order of each partition if
+There is no deadlock: all waits are satisfied in program order if A of the next iteration comes directly after the op
+that signals that the scores have been read. That is a possible order of each partition if
 
-- A waits for nothing but copies, and for ops of the step before that stand in front of one that B of it waits for,
-- before these, their partition has waited for nothing but A in that step,
-- and the copies have waited in their step for nothing but A, or for a place in a ring of two or more, which B of the
-  step need not give back.
+- A waits only for copies, and for ops of the previous iteration that come before one that B of it waits for,
+- before these ops, their partition has waited only for A in that iteration,
+- and the copies have waited in their iteration only for A, or for a slot in a ring of two or more, which B of the
+  iteration need not free.
 """
 
 from __future__ import annotations

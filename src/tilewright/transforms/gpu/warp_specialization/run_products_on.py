@@ -1,4 +1,4 @@
-"""Products of warp groups run on in the default partition, and places are free when the products that read them ended.
+"""Asynchronous products of warp groups in the default partition, and the release of the slots that they read.
 
     scf.for %k … {                                      scf.for %k … iter_args(…, %before) {
       ttng.wait_barrier %full[%i], %p                     ttng.wait_barrier %full[%i], %p
@@ -10,9 +10,10 @@
                                                         ttng.warp_group_dot_wait … {pendings = 0}
                                                         ttng.arrive_barrier %empty[%before]  in a loop around
 
-`launch_wgmmas` says which products may run on, and where the program waits for them. A barrier that told of a place
-behind such a product tells so behind the next wait that ends it: of the same step if there is one, and else of the next
-one. A ring of one place cannot wait for the next step, which needs the place; there the product ends in its own step.
+`launch_wgmmas` says which products may be asynchronous, and where the program waits for them. A barrier that released a
+slot after such a product now releases it after the next wait that completes the product: in the same iteration if there
+is one, else in the next one. A ring of one slot cannot wait for the next iteration, which needs the slot; there the
+product completes in its own iteration.
 """
 
 from __future__ import annotations

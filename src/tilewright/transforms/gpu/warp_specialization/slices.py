@@ -1,11 +1,11 @@
-"""Partitions: marks on ops that say which groups of warps execute them, and the part of a loop that a partition needs.
+"""Partitions: marks of the warp groups that execute an op, and the part of a loop that a partition needs.
 
     %x = tt.descriptor_load %d[%i, %c0]     {ttg.partition = array<i32: 2>}
     %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
     tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
 
-Partition 0 is the warps that come to the loop. An op that several partitions compute, each for itself, has the numbers
-of all of them.
+Partition 0 is the warps of the code around the loop. An op that several partitions recompute has the numbers of all of
+them.
 
     scf.for %k … iter_args(%n, %s) {            the slice of partition 2:
       "copy"(%n)     {ttg.partition = 2}        scf.for %k … iter_args(%n) {
@@ -13,8 +13,9 @@ of all of them.
       yield %n + 1, %s + 1                        yield %n + 1
     }                                           }
 
-These are the ops with effects that have its number, what they compute with, and the loops and branches around them.
-Numbers and views of buffers are computed by everyone who needs them; what has an effect or is a tile belongs to one.
+The slice has the ops with effects that have the partition's number, their operands, and the enclosing loops and
+branches. Scalars and views of buffers are recomputed in every partition that needs them; an op with an effect, or whose
+result is a tile, belongs to one.
 """
 
 from __future__ import annotations
