@@ -37,7 +37,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def _compiler() -> bytes:
-    """What else an answer depends on: LLVM, and the files that ask it."""
+    """The versions that an answer depends on: LLVM's, and the text of the files that ask it."""
     here = Path(machine.__file__).parent
     texts = (file.read_bytes() for file in (here / "machine.py", here / "host_cpu.py"))
     return b"\0".join([version("llvmlite").encode(), *texts])

@@ -42,7 +42,7 @@ def test_what_a_function_raises_and_writes_comes_back() -> None:
 
 
 def test_the_other_process_sets_writes_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it does, in this one."""
+    """The function that the other process runs is called in this one."""
     monkeypatch.setenv(SETTING, "not set")
     log, results = tmp_path / "log", SimpleQueue[BaseException | None]()
     stderr = os.dup(2)

@@ -155,7 +155,7 @@ def test_fields_say_how_many_operands_there_are() -> None:
     "kinds", [(Operand, OptionalOperand, Operands), (Result,), (RegionOf, Body)], ids=["operands", "results", "regions"]
 )
 def test_names_leave_no_place_out(kinds: tuple[type[Field], ...]) -> None:
-    """Who names a place names all before it."""
+    """A class that names a place names all places before it."""
     for definition in OPS.values():
         fields = (getattr_static(definition.kind, name) for name in dir(definition.kind))
         places = {field.index for field in fields if isinstance(field, kinds) and field.index >= 0}

@@ -138,7 +138,7 @@ def _add_sources(
         read = [addresses.get(operand, set()) for operand in op.operands if _is_address(operand.type)]
         origins = {Origin(origin.value, is_loaded=True) for known in read for origin in known}
         if isinstance(op, IntToPtr):
-            origins = found.get(op.operands[0], set()) | addresses.get(op.operands[0], set())
+            origins = found.get(op.operand, set()) | addresses.get(op.operand, set())
         for value in op.results:
             known = (start if _is_address(value.type) else numbers).setdefault(value, set())
             added = origins or ({Origin(value)} if may_be_new else set())

@@ -12,18 +12,18 @@
       …ops on elements…
       "cpu.yield"(%next)
     })
-    "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends at the first false element of this mask
-    "cpu.assume"(%on) <{extent = 64, phase = 0, …}>                 the loop has a version in which this mask is on
+    "cpu.clip"(%on) <{extent = 64, phase = 0, …}>        a loop of its nest ends at the first false element of this mask
+    "cpu.assume"(%on) <{extent = 64, phase = 0, …}>      the loop has a version in which this mask is on
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
-    "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        sorts the rows of a tile, step by step
+    "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>   sorts the rows of a tile, step by step
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
-    %q = "cpu.redirect"(%overlaps, %b, %p)                          addresses in a buffer if the condition holds, else %p
-    %q = "cpu.within"(%p, %low, %high)                              the same; elements outside of [%low, %high) are unused
+    %q = "cpu.redirect"(%overlaps, %b, %p)                          in a buffer if the condition holds, else %p
+    %q = "cpu.within"(%p, %low, %high)                              the same; those outside of [%low, %high) are unused
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
-    %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
-    "cpu.take"(%k) <{axis = x}>                                     this program also does the work of the k - 1 after it
+    %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next along x with this one
+    "cpu.take"(%k) <{axis = x}>                                     this program also does the work of the next k - 1
     %a = "cpu.runs_alone"()                                         no other thread runs programs of this launch
     %a = "cpu.is_first"()                                           no program of this claim has run yet
 

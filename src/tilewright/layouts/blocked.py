@@ -5,7 +5,7 @@ with_dim(blocked, 1)        64 elements as a column: the new dimension has exten
 joined(blocked)             pairs, both parts of which are in the thread that now holds one
 split(joined(blocked))      blocked
 reshaped_blocked(Blocked((4, 4), (8, 1), (1, 1), (1, 0)), (32, 4), (128,))     # sizePerThread = [16]
-reshaped_blocked(Blocked((2, 2), (4, 8), (1, 1), (1, 0)), (32, 32), (1024,))   # None: a thread's elements are not contiguous
+reshaped_blocked(Blocked((2, 2), (4, 8), (1, 1), (1, 0)), (32, 32), (1024,))   # None: no thread has a row of elements
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ nvmma_for((128, 64), (1, 0), bits=16)                  # swizzlingByteWidth = 12
 swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, maxPhase = 8
 reshaped_buffer(nvmma, (32, 1, 4, 64), (128, 64))      # nvmma again if rows stay whole, else #ttg.shared_linear
 transposed_from(layout, (64, 32), (1, 0))              # the layout whose transposition is `layout`
-contiguous_offsets(layout, (2, 512))                   # 1024: the number of elements that are contiguous in memory and tile
+contiguous_offsets(layout, (2, 512))                   # 1024: the elements that are contiguous in memory and tile
 """
 
 from __future__ import annotations

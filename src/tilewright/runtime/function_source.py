@@ -3,7 +3,7 @@
     source = read_source(fn)
     source.text                  "def add(x_ptr, …):\n    …"        without decorators and indentation
     source.raw                   ["    @jit\n", "    def add(x_ptr, …):\n", …]
-    changed = with_text(fn, source.text.replace("+", "-"))          a function with other code, the same location and closure
+    changed = with_text(fn, source.text.replace("+", "-"))          other code, the same location and closure
 
 The file is read when the function is made a kernel; it is parsed only on demand, since kernels from the disk cache need
 no source.

@@ -2,7 +2,7 @@
 
 %a = ttg.local_alloc {allocation.offset = 0 : i32} : …       module attributes {ttg.shared = 1024 : i32}
 %m = ttng.tmem_alloc {tensor_memory_col_offset = 0 : i32, tensor_memory_row_offset = 0 : i32} : …
-    module attributes {ttg.tensor_memory_size = 128 : i32}        columns, rounded up to the hardware's unit of allocation
+    module attributes {ttg.tensor_memory_size = 128 : i32}        columns, rounded up to the unit of allocation
 %g = ttg.global_scratch_alloc {nbytes = 128, alignment = 128}       {ttg.global_scratch_memory_offset = 0 : i32}
 
 A buffer in tensor memory has all rows of its columns. The hardware writes the address of a program's tensor memory to

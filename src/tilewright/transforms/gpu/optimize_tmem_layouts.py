@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tilewright.dialects.tt_shape import Join, Reshape, Split, Trans
+from tilewright.dialects.tt_shape import Join, Reshape, ShapeOp, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
@@ -50,7 +50,7 @@ Access: TypeAlias = "TmemLoad | TmemStore"
 
 
 def optimize_tmem_layouts(module: Op) -> bool:
-    """Load tiles that are only split along columns, and store joined ones, in halves; returns whether there were any."""
+    """Load tiles that are only split along columns, and store joined ones, in halves; whether there were any."""
     found = False
     while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
         found = True
@@ -148,9 +148,9 @@ def _joined(store: TmemStore) -> Join | None:
     value = store.value
     for is_step in (_is_whole, _is_turned):
         value = _before_conversions(value)
-        if not has_one_use(value) or value.op is None or not is_step(value.op):
+        if not has_one_use(value) or not isinstance(value.op, ShapeOp) or not is_step(value.op):
             return None
-        value = value.op.operands[0]
+        value = value.op.source
     value = _before_conversions(value)
     return defining(value, Join) if has_one_use(value) else None
 
@@ -194,8 +194,8 @@ def _erase_with(store: TmemStore, join: Join) -> None:
     """Erase `store` and the steps from `join` to it, so that its parts, which may be joined too, have one use fewer."""
     step = store.value.op
     store.erase()
-    while step is not None and step is not join:
-        source = step.operands[0].op
+    while isinstance(step, (ShapeOp, ConvertLayout)):
+        source = step.source.op
         step.erase()
         step = source
     join.erase()

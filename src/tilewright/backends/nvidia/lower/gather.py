@@ -1,7 +1,7 @@
 """Indexed elements: `tt.gather`, buffers indexed by a tile, and the bins of `tt.histogram`.
 
-%g = tt.gather %x[%i] {axis = 0}        within a warp: shuffles from the lane that has the element, one for each register
-                                        that may hold it; otherwise through shared memory
+%g = tt.gather %x[%i] {axis = 0}        within a warp: shuffles from the lane that has the element, one for each
+                                        register that may hold it; otherwise through shared memory
 %g = tt.gather %x[%i ^ 16]              in sorting networks: one shuffle of each register, or a renumbering of registers
 
 %y = ttg.local_gather %b[%i] {axis = 0 : i32} : …          %y[r, c] = %b[%i[r, c], c]

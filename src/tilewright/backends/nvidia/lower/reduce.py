@@ -4,10 +4,10 @@
 
 %v1 = fadd …                                     registers, neighbours first
 %v9 = llvm.nvvm.shfl.sync.bfly.i32 … 16          lanes, the highest bit first; or all at once by redux.sync
-%v21 = llvm.nvvm.shfl.sync.idx.i32 … %first      for functions that are not commutative: all lanes take the first one's result
+%v21 = llvm.nvvm.shfl.sync.idx.i32 … %first      if not commutative: all lanes take the first one's result
 store float …, ptr addrspace(3) …                one partial result of each warp
 barrier
-load <4 x i32> …                                 some partial results are reduced in a thread, the rest by shuffles, whichever is shorter
+load <4 x i32> …                                 some partial results in a thread, the rest by shuffles
 
 The scratch memory is reserved by `analysis/reduction_plan.py`. Additions happen in Triton's order.
 """

@@ -2,7 +2,7 @@
 
 launch record   grid, slots            the same as for machine code of the CPU
 DEVICE          function, context, …   facts about the kernel from `drivers/cuda/launching.py`
-→ launch_on_device                     context, stream, CUlaunchConfig; the call, without the GIL; its error goes to Python
+→ launch_on_device                     context, stream, CUlaunchConfig; calls without the GIL; errors go to Python
 """
 
 from __future__ import annotations
