@@ -63,7 +63,7 @@ from tilewright.compat.torch_layouts import (
     whole_gradients,
 )
 from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
-from tilewright.compat.torch_starts import COMMON, no_collections, parse_later, remember_key
+from tilewright.compat.torch_starts import COMMON, no_collections, parse_later, rare_collections, remember_key
 from tilewright.compat.torch_sums import PASSES, change_sums
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
@@ -102,7 +102,8 @@ def tilewright(
         import_module(INDUCTOR)
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED | VARIANCES if on_cpus else {}), **(options or {})}
-    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs) else nullcontext():
+    is_whole = on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs)
+    with rare_collections(), whole_gradients() if is_whole else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
@@ -300,4 +301,5 @@ def _executed_anew(module: ModuleType) -> Any:
     return copy
 
 
-show_triton()  # now, since Dynamo asks for Triton before it calls `tilewright`
+with no_collections():
+    show_triton()  # now, since Dynamo asks for Triton before it calls `tilewright`

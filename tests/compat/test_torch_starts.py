@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.compat import torch_starts
-from tilewright.compat.torch_starts import no_collections, parse_later, remembered
+from tilewright.compat.torch_starts import RARE, no_collections, parse_later, rare_collections, remembered
 
 
 @pytest.fixture
@@ -150,6 +150,34 @@ def test_what_a_program_has_set_stays(unfrozen: None) -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+def test_collections_are_rare_while_a_graph_is_compiled(unfrozen: None) -> None:
+    """Many new objects are not looked through, and garbage does not pile up without an end."""
+    before, counted = gc.get_threshold(), gc.get_stats
+    with rare_collections(), rare_collections():
+        assert gc.get_threshold() == (RARE, *before[1:])
+        collections = counted()[0]["collections"]
+        kept: list[list[int]] = [[] for _ in range(RARE // 2)]
+        assert counted()[0]["collections"] <= collections + 1
+        for _ in range(2 * RARE):
+            Node()
+        assert counted()[0]["collections"] > collections
+    assert gc.get_threshold() == before
+    assert kept
+
+
+@pytest.mark.parametrize("own", [0, 10 * RARE])
+def test_a_program_that_collects_as_rarely_is_left_alone(own: int) -> None:
+    """0 means never."""
+    before = gc.get_threshold()
+    gc.set_threshold(own, *before[1:])
+    try:
+        with rare_collections():
+            assert gc.get_threshold()[0] == own
+        assert gc.get_threshold()[0] == own
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.mark.needs_torch

@@ -3,7 +3,8 @@
 - torch's key of its caches reads all of torch, and Triton's all of Triton: what they say is remembered in torch's own
   folder of caches, by names, sizes and dates of the files (`remembered`).
 - Inductor parses its templates of kernels where it is imported; they are parsed when they are used (`parse_later`).
-- Python looks for garbage while modules are imported, which make none (`no_collections`).
+- Python looks for garbage while modules are imported, which make none (`no_collections`), and often while a graph is
+  compiled (`rare_collections`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ COMMON = "torch._inductor.codegen.common"
 """The module of `KernelTemplate`."""
 COMPILED = (".py", ".so", ".pyd", ".cpp", ".ld")
 """The ends of the names of files that are parts of keys."""
+RARE = 50_000
+"""The number of new objects that young garbage is looked for after while a graph is compiled; Python's own is 700."""
 SETTLED = 2_000_000_000
 """The age in nanoseconds from which a file's date tells that it has not been written again since."""
 
@@ -121,3 +124,17 @@ def no_collections() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
         gc.enable()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage rarely within: a compiler's objects are mostly kept, and looked through again and again."""
+    first, *others = gc.get_threshold()
+    is_rare = not 0 < first < RARE
+    if not is_rare:
+        gc.set_threshold(RARE, *others)
+    try:
+        yield
+    finally:
+        if not is_rare and gc.get_threshold()[0] == RARE:
+            gc.set_threshold(first, *others)
