@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,22 @@ from tilewright.backends.llvm.machine import (
 pytestmark = pytest.mark.quick
 
 ADD_SEVEN = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 7\n  ret i32 %y\n}"
+MULTIPLYING = """define void @f(ptr %x, i64 %n, i64 %step) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %offset = mul i64 %i, %step
+  %at = getelementptr i8, ptr %x, i64 %offset
+  store i64 %i, ptr %at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+"""A loop that loop strength reduction takes the product out of."""
 
 
 @pytest.mark.parametrize("cpu", [*X86_CPUS, *ARM_CPUS])
@@ -102,22 +119,26 @@ def test_assembly_is_of_the_target():
 
 
 @pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("has_files", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
+def test_options_of_llvm_are_put_back(is_long, has_files, fails, monkeypatch, tmp_path):
     """Others in this process use LLVM, too; and a text never has the options of the one before."""
     wanted = emit_assembly(ADD_SEVEN, host_target())
-    binding, defaults = machine._llvm(), dict(map(parted, (off for _, off in machine.LONG_TEXT_SETTINGS)))
-    settings = machine.LONG_TEXT_SETTINGS if is_long else machine.SETTINGS
-    named, now = [], dict(defaults)
+    tables = (*machine.SETTINGS, *machine.LONG_TEXT_SETTINGS)
+    binding, named, defaults = machine._llvm(), [], dict(parted(off) for _, off in tables)
+    settings, now = tables if is_long else machine.SETTINGS, dict(defaults)
 
     def record(_: str, option: str) -> None:
         named.append(option)
-        now.update([parted(option)])
+        options = Path(option[1:]).read_text().split() if option.startswith("@") else [option]
+        now.update(map(parted, options))
 
     def interrupt(*_: object) -> bytes:
-        assert now == defaults | dict(map(parted, (on for on, _ in settings)))
+        assert now == defaults | dict(parted(on) for on, _ in settings)
         raise KeyboardInterrupt
 
+    if not has_files:
+        monkeypatch.setattr(machine, "FILES_OF_SETTINGS", (str(tmp_path / "a"), str(tmp_path / "b")))
     monkeypatch.setattr(binding, "set_option", record)
     text = ADD_SEVEN + "\n;" * (machine.LONG_TEXT if is_long else 0)
     if fails:
@@ -127,7 +148,23 @@ def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
     else:
         assert emit_assembly(text, host_target()) == wanted
     assert now == defaults
-    assert len(named) == 2 * len(settings)
+    assert len(named) == 2 * (len(settings) - (len(machine.SETTINGS) - 1) * has_files)
+
+
+def test_files_of_options_are_the_table(request):
+    for file, options in zip(machine.FILES_OF_SETTINGS, zip(*machine.SETTINGS, strict=True), strict=True):
+        if request.config.getoption("--update-goldens"):
+            Path(file).write_text("\n".join(options) + "\n")
+        assert Path(file).read_text().split() == list(options)
+
+
+def test_llvm_reads_the_files_of_options(monkeypatch, tmp_path):
+    """They do what the options do one by one: without them, this loop becomes another one."""
+    by_files = emit_assembly(MULTIPLYING, host_target("x86-64-v3"))
+    monkeypatch.setattr(machine, "FILES_OF_SETTINGS", (str(tmp_path / "a"), str(tmp_path / "b")))
+    assert emit_assembly(MULTIPLYING, host_target("x86-64-v3")) == by_files
+    monkeypatch.setattr(machine, "SETTINGS", (("--disable-lsr=false", "--disable-lsr=false"),))
+    assert emit_assembly(MULTIPLYING, host_target("x86-64-v3")) != by_files
 
 
 def parted(option: str) -> tuple[str, str]:

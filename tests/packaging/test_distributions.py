@@ -83,6 +83,7 @@ def test_the_wheel_is_the_package_and_nothing_else(distributions: list[Path]) ->
     package = ROOT / "src" / "tilewright"
     wanted = {f"tilewright/{path.relative_to(package)}" for path in package.rglob("*.py")}
     wanted |= {f"tilewright/compat/path/{path.relative_to(PACKAGE_PATH)}" for path in PACKAGE_PATH.rglob("METADATA")}
+    wanted |= {f"tilewright/{path.relative_to(package)}" for path in package.rglob("options_*.txt")}
     assert inside == wanted | {"tilewright/py.typed", "tilewright/language/__init__.pyi"}
 
 

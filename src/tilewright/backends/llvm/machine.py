@@ -12,11 +12,13 @@ itself.
 
 from __future__ import annotations
 
+import os
 import re
 from _thread import RLock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -390,26 +392,31 @@ BF16 = "avx512bf16"
 """The feature with which LLVM passes a bfloat from block to block by an instruction that takes subnormals for 0."""
 
 
-LONG_TEXT = 20_000
-"""Min number of characters of a text for which `LONG_TEXT_SETTINGS` save more time than setting them takes."""
-
-SETTINGS = (("--disable-lsr", "--disable-lsr=false"),)
-"""LLVM's options for a text, each with the one that puts back what others in this process have.
-
-Loop strength reduction is a third of code generation and gains nothing here.
-"""
-
-LONG_TEXT_SETTINGS = (
-    *SETTINGS,
+SETTINGS = (
+    ("--disable-lsr", "--disable-lsr=false"),
     ("--cgp-max-address-users-to-scan=8", "--cgp-max-address-users-to-scan=100"),
     ("--disable-constant-hoisting", "--disable-constant-hoisting=false"),
-    ("--disable-copyprop", "--disable-copyprop=false"),
+    ("--disable-mergeicmps", "--disable-mergeicmps=false"),
+    ("--disable-partial-libcall-inlining", "--disable-partial-libcall-inlining=false"),
+    ("--disable-postra-machine-licm", "--disable-postra-machine-licm=false"),
+    ("--disable-select-optimize", "--disable-select-optimize=false"),
 )
-"""Options for a long text, as setting each takes 30 µs.
+"""LLVM's options, each with the one that puts back what others in this process have.
 
-Whether an address had better be computed again by each of its users is asked for all pairs of them: beyond eight, it
-stays in a register. Constants are hoisted by later passes, too, and hardly a copy is left behind them.
+Loop strength reduction is a third of code generation and gains nothing here. Whether an address had better be
+computed again by each of its users is asked for all pairs of them: beyond eight, it stays in a register. Constants are
+hoisted by later passes, too, which leave nothing for the one behind the allotment of registers. The others look for
+strings that are compared, for calls of libraries, and for choices that a profile calls lopsided.
 """
+
+LONG_TEXT = 20_000
+"""Min number of characters of a text for which `LONG_TEXT_SETTINGS` save more than a loop's copy costs."""
+
+LONG_TEXT_SETTINGS = (("--disable-copyprop", "--disable-copyprop=false"),)
+"""Options for a long text: hardly a copy is left behind the passes that look for copies before."""
+
+FILES_OF_SETTINGS = tuple(str(Path(__file__).with_name(f"options_{name}.txt")) for name in ("set", "back"))
+"""`SETTINGS` as LLVM reads them from files: in one call of 30 µs, which each option takes otherwise."""
 
 
 @cache
@@ -455,12 +462,21 @@ def _run_pipeline(module: Any, machine: Any) -> None:
 
 def _with_settings(ir_text: str, emit: Callable[[], Any]) -> Any:
     """The result of `emit`, which runs while LLVM has the options for a text."""
-    set_option = _llvm().set_option
-    settings = LONG_TEXT_SETTINGS if len(ir_text) >= LONG_TEXT else SETTINGS
-    for option, _ in settings:
-        set_option("tilewright", option)
+    ours, others = (_options(ir_text, side) for side in (0, 1))
+    _set_options(ours)
     try:
         return emit()
     finally:
-        for _, default in settings:
-            set_option("tilewright", default)
+        _set_options(others)
+
+
+def _options(ir_text: str, side: int) -> list[str]:
+    """The options for a text on one side of the tables; LLVM ends the process over a file that it cannot read."""
+    file = FILES_OF_SETTINGS[side]
+    found = [f"@{file}"] if os.access(file, os.R_OK) else [pair[side] for pair in SETTINGS]
+    return found + [pair[side] for pair in LONG_TEXT_SETTINGS] if len(ir_text) >= LONG_TEXT else found
+
+
+def _set_options(options: Sequence[str]) -> None:
+    for option in options:
+        _llvm().set_option("tilewright", option)
