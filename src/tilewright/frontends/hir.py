@@ -329,11 +329,11 @@ def _stored_names(steps: tuple[Step, ...]) -> Iterator[str]:
                 yield step.name
         elif isinstance(step, Bind):
             yield step.name
-        elif isinstance(step, _WITH_BLOCKS):
+        elif type(step) in _WITH_BLOCKS:
             for block in nested_blocks(step):
                 yield from block.stores
             if isinstance(step, For):
                 yield step.target
 
 
-_WITH_BLOCKS = (Choose, ShortCircuit, If, Continue, For, While, Assert)
+_WITH_BLOCKS = frozenset((Choose, ShortCircuit, If, Continue, For, While, Assert))

@@ -98,7 +98,7 @@ class Op:
         self.operands: list[Value] = list(operands)
         for value in self.operands:
             uses = value.uses
-            uses[self] = uses.get(self, 0) + 1
+            uses[self] = uses[self] + 1 if self in uses else 1
         if len(result_types) == 1:  # nearly always; a loop takes a quarter of the time to make an op
             self.results = [Value(result_types[0], self, 0)]
         else:
@@ -444,6 +444,9 @@ def _find(regions: Sequence[Region], classes: frozenset[type], found: list[Any])
             ops = block.listed
             if ops is None:
                 ops = block.listed = list(block)
+            if not block.is_outer:
+                found += [op for op in ops if type(op) in classes]
+                continue
             for op in ops:
                 if type(op) in classes:
                     found.append(op)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, STORES, is_tile, tile_operand
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, is_tile, sinks_in, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
@@ -131,7 +131,7 @@ def _by_squares(nest: Nest, lanes: int, facts: Facts) -> Nest:
 
 def _side(nest: Nest, target: Target) -> int:
     """W of square blocks, 0 where there are none."""
-    sinks = [op for op in nest.body if isinstance(op, SINKS)]
+    sinks = sinks_in(nest.body)
     if nest.mode != "rows" or not nest.outer or not all(isinstance(r, STORES) for r in sinks):
         return 0
     values = [tile_operand(r) for r in sinks]

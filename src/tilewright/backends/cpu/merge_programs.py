@@ -42,7 +42,7 @@ from tilewright.analysis.integer_forms import Form
 from tilewright.analysis.memory_accesses import extent_of_rest, is_shared, start_of
 from tilewright.analysis.value_forms import ValueForms, size_of
 from tilewright.backends.cpu.alignment import Tags
-from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
+from tilewright.backends.cpu.costs import STORES, is_tile, sinks_in
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import PROGRAMS
@@ -165,16 +165,11 @@ def _only_reduces(op: Op) -> bool:
     """Whether `op` is a nest that reads, and has numbers as results."""
     if not isinstance(op, Nest) or any(load.is_volatile for load in op.ops_of(Load)):
         return False
-    return all(isinstance(sink, Reduce) for sink in op.body if isinstance(sink, SINKS))
+    return all(isinstance(sink, Reduce) for sink in sinks_in(op.body))
 
 
 def _is_pure(op: Op) -> bool:
-    return (
-        op.definition.effect is Effect.NONE
-        or op.definition.terminator
-        or isinstance(op, Alloc)
-        or _only_reduces(op)
-    )
+    return op.definition.effect is Effect.NONE or op.definition.terminator or isinstance(op, Alloc) or _only_reduces(op)
 
 
 class _Merging:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
+from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, sinks_in, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
@@ -37,7 +37,7 @@ class Nest:
     def __init__(self, op: NestOp) -> None:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
-        self.sinks: list[Op] = [o for o in self.body if isinstance(o, SINKS)]
+        self.sinks = sinks_in(self.body)
         self.phases = self._phases() if self._has_waits() else dict.fromkeys(self.sinks, 0)
 
     @cached_property

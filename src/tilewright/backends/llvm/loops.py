@@ -146,23 +146,22 @@ class LoopEmitter:
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
         find, debug, known, names = self.TABLE.get, self.w.debug, self._numbering.known, self.names
-        with self._numbering.block():
-            op = block.first
-            while op is not None:
-                if op.definition.terminator:
-                    return op.operands
-                emit = find(op.name, LoopEmitter._ordinary)
-                if debug is not None:
-                    self._described(debug, op, emit)
-                elif (same := known(op)) is not None:
-                    names[op.results[0]] = names[same]
-                else:
-                    emit(self, op)
-                for result in op.results:
-                    if is_kept(result.type):
-                        self._keep(result)
-                op = op.next
-        return []
+        self._numbering.forget()
+        op = block.first
+        while op is not None and not op.definition.terminator:
+            emit = find(op.name, LoopEmitter._ordinary)
+            if debug is not None:
+                self._described(debug, op, emit)
+            elif (same := known(op)) is not None:
+                names[op.results[0]] = names[same]
+            else:
+                emit(self, op)
+            for result in op.results:
+                if is_kept(result.type):
+                    self._keep(result)
+            op = op.next
+        self._numbering.forget()
+        return [] if op is None else op.operands
 
     def _keep(self, value: Value) -> None:
         """Let all users of `value`, of a type that `is_kept`, find it as integers: they may be in other blocks."""

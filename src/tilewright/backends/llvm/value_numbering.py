@@ -14,8 +14,6 @@ longer than there are registers: a product then had 7 % fewer lines, but took LL
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import TypeAlias
 
@@ -35,14 +33,8 @@ class ValueNumbering:
         self._first: dict[Number, Value] = {}
         self._same: dict[Value, Value] = {}
 
-    @contextmanager
-    def block(self) -> Iterator[None]:
-        """A block: what was computed in front of it is not known inside, nor the other way round."""
-        self._forget()
-        yield
-        self._forget()
-
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """A block begins or ends: what was computed in front of it is not known inside, nor the other way round."""
         self._first.clear()
         self._same.clear()
 
