@@ -73,9 +73,10 @@ def _changing(module: Op, passes: Sequence[Pass]) -> Iterator[str]:
     """The names of the passes that change `module`, each once it has."""
     before = print_op(module)
     for step in passes:
-        step.function(module)
+        says = step.function(module)
         after = print_op(module)
         if after != before:
+            assert says is not False, f"{step.name} says that nothing changed"
             verify(module)
             yield step.name
         before = after

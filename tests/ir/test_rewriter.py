@@ -151,3 +151,21 @@ def test_what_a_partition_captures_twice_is_rewritten_with_its_own_constants() -
     assert constant.attributes["value"] == Number(0, i32)
     assert constant.block is use.block
     assert not next(iter(module.ops_of(WarpSpecializePartitions))).captures
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        ("%c0 = arith.constant 0 : i32\n%c1 = arith.constant 1 : i32\n%x = arith.addi %c1, %c0 : i32", False),
+        ("%c0 = arith.constant 0 : i32\n%c1 = arith.constant 1 : i32\n%x = arith.addi %c1, %c1 : i32", True),
+        ("%y = arith.addi %a, %a : i32\n%c1 = arith.constant 1 : i32\n%x = arith.addi %y, %c1 : i32", True),
+        ("%c1 = arith.constant 1 : i32\n%c2 = arith.constant 1 : i32\n%x = arith.addi %c1, %c2 : i32", True),
+    ],
+    ids=["in place", "unused", "moved", "merged"],
+)
+def test_constants_that_go_or_move_are_changes(body: str, changes: bool) -> None:
+    body += "\ntt.store %p, %x : !tt.ptr<i32>\ntt.return"
+    module = parse_module(f"tt.func @f(%a: i32, %p: !tt.ptr<i32>) {{\n{body}\n}}")
+    before = print_op(module)
+    assert apply_rules(module.regions[0].block.first, {}) is changes
+    assert (print_op(module) != before) is changes

@@ -55,23 +55,21 @@ class ConstantPool:
         return found.results[0]
 
     def adopt(self, op: Op) -> bool:
-        """Move a constant op to the pool; an op that is there already gives way to the earlier one.
+        """Move a constant op to the pool; one that equals another one there gives way to it.
 
         Returns:
-            whether the op is part of the pool; if not, it was erased.
+            whether that changed anything: the op did not stand there.
         """
-        key = constant_key(op.attributes["value"])
-        found = self._found.setdefault(key, op)
-        if found is op:
-            if op is not self._last:
-                op.unlink()
-                self._place(op)
+        key, constants = constant_key(op.attributes["value"]), self._found
+        found = constants.get(key)
+        if found is not None and found is not op and found.block is not None:
+            op.replace(found.results)
             return True
-        if found.block is None:
-            found = self._found[key] = op
-            return self.adopt(op)
-        op.replace(found.results)
-        return False
+        constants[key] = op
+        if op is not self._last:
+            op.unlink()
+            self._place(op)
+        return found is not op
 
     def _place(self, op: Op) -> None:
         last = self._last

@@ -147,8 +147,8 @@ class Rewriter:
             if op.name in names or (not op.definition.constant and is_dead(op)):
                 self.revisit(op)
         for op in ops:
-            if op.definition.constant and op.block is not None:
-                self._pool.adopt(op)
+            if op.definition.constant and op.block is not None and self._pool.adopt(op):
+                self.changed = True
 
     def next_op(self) -> Op | None:
         """The next op to look at that still exists."""
@@ -173,6 +173,7 @@ class Rewriter:
         for op in self._pool.block:
             if op.definition.constant and not op.results[0].uses:
                 op.erase()
+                self.changed = True
 
     def visit(self, op: Op, rules: Rules, folds: Folds) -> Rule | Fold | None:
         """Erase, fold or rewrite one op; returns the rule or fold that applied."""
