@@ -63,3 +63,22 @@ def test_halves_of_meetings_are_for_all_warps(waits: bool, name: str, first: boo
         comes_alone[(1,)](np.zeros(1, np.float32), WAITS=waits, FIRST=first, num_ctas=2)
     assert caught.value.diagnostic.headline.startswith(f"cluster.{name} in warp_specialize is not supported")
     assert f"cluster.{name}()" in str(caught.value)
+
+
+@gluon.jit
+def half_of_a_swizzle(out, SHARED: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    buffer = gl.allocate_shared_memory(gl.float16, [8, 64], SHARED)
+    part = buffer.slice(0, 4, 0)
+    part.store(gl.zeros(part.shape, gl.float16, layout=layout))
+
+
+@pytest.mark.quick
+def test_rules_of_ops_are_told_where_the_program_breaks_them() -> None:
+    """They ended in errors of the verifier, as mistakes of passes do."""
+    layout = gl.NVMMASharedLayout(128, 16, 2)
+    with tilewright.simulate("cuda:90"), pytest.raises(tilewright.CompilationError) as caught:
+        half_of_a_swizzle[(1,)](np.zeros(1, np.float32), SHARED=layout)
+    assert caught.value.diagnostic.headline.startswith("`ttg.memdesc_subslice` cannot be used like this")
+    assert "axis 0 cannot be cut inside the swizzling pattern" in str(caught.value)
+    assert "buffer.slice(0, 4, 0)" in str(caught.value)

@@ -48,7 +48,12 @@ from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.gluon_layouts import infer_coalesced_layouts, resolve_auto_layouts
-from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES, canonicalize_keeping_layouts, note_two_ctas
+from tilewright.transforms.gpu.gluon_pipeline import (
+    GLUON_PASSES,
+    canonicalize_keeping_layouts,
+    check_rules,
+    note_two_ctas,
+)
 from tilewright.transforms.gpu.matrix_instructions import MatmulOptions
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.mma_lowering import hoist_barriers, mma_lowering
@@ -175,6 +180,7 @@ PASSES: tuple[Row, ...] = (
     _row(canonicalize),
     _row(canonicalize_as_triton),
     _row(check_barriers, level="TTGIR"),
+    _row(check_rules, level="TTGIR"),
     _row(cluster_barriers, level="TTGIR"),
     _row(coalesce, "tritongpu-coalesce", "TTGIR"),
     _row(coalesce_async_copy, "tritongpu-coalesce-async-copy", "TTGIR"),

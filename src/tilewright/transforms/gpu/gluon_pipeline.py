@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op, buffer_type
+from tilewright.ir.errors import VerificationError
 from tilewright.ir.pass_manager import Pass
 from tilewright.ir.rewriter import Rewriter, Rule
+from tilewright.ir.verifier import verify
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.queries import cga_layout
+from tilewright.support.diagnostics import Diagnostic, located
 from tilewright.transforms import arith_rules, control_flow_rules, conversion_rules, memory_rules, shape_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.cse import loop_aware_cse
@@ -53,6 +57,28 @@ def canonicalize_keeping_layouts(module: Op) -> bool:
     return rewrite_functions(module, RULES, folds=OWN_FOLDS)
 
 
+class BrokenRule(Diagnostic):
+    """An op of the program breaks a rule of its kind."""
+
+    title = "`{op}` cannot be used like this"
+    label = "{rule}"
+    op: str
+    rule: str
+
+
+def check_rules(module: Op) -> bool:
+    """Refuse ops that break a rule of their kind: nothing but the program has made them.
+
+    Raises:
+        CompilationError: there is one; names its place.
+    """
+    try:
+        verify(module)
+    except VerificationError as error:
+        raise located(BrokenRule(error.op.name, error.rule), span_of(error.op.location)) from error
+    return False
+
+
 def note_two_ctas(module: Op) -> bool:
     """Record in the module whether its products are computed by pairs of CTAs."""
     module.attributes[TWO_CTAS] = any("two_ctas" in op.attributes for op in module.walk())
@@ -60,6 +86,7 @@ def note_two_ctas(module: Op) -> bool:
 
 
 GLUON_PASSES = (
+    Pass("check_rules", check_rules, "behind passes a broken rule would be our mistake"),
     Pass("structure_control_flow", structure_control_flow, "early returns become conditions"),
     Pass("inline", inline, "layout inference works within one function"),
     Pass("infer_coalesced_layouts", infer_coalesced_layouts, "memory accesses decide first"),
