@@ -8,7 +8,13 @@ import pytest
 import tilewright
 from tilewright import gluon
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia.hopper import cluster, mbarrier, tma
+from tilewright.language.gluon.nvidia.blackwell import (
+    TensorMemoryLayout,
+    allocate_tensor_memory,
+    tcgen05_commit,
+    tcgen05_mma,
+)
+from tilewright.language.gluon.nvidia.hopper import cluster, fence_async_shared, mbarrier, tma
 
 
 @gluon.jit
@@ -82,3 +88,49 @@ def test_rules_of_ops_are_told_where_the_program_breaks_them() -> None:
     assert caught.value.diagnostic.headline.startswith("`ttg.memdesc_subslice` cannot be used like this")
     assert "axis 0 cannot be cut inside the swizzling pattern" in str(caught.value)
     assert "buffer.slice(0, 4, 0)" in str(caught.value)
+
+
+@gluon.jit
+def left_in_tensor_memory(a, b, out, ROWS: gl.constexpr, STRIDE: gl.constexpr):
+    """A product of 128 × 64 and 64 × 64 whose left factor lies in tensor memory in blocks of `ROWS` rows."""
+    across: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    shared: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
+    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, across))[:, None]
+    depths = gl.arange(0, 64, layout=gl.SliceLayout(1, across))[:, None]
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, across))[None, :]
+    left = allocate_tensor_memory(gl.float16, [128, 64], TensorMemoryLayout([ROWS, 64], col_stride=STRIDE))
+    left.store(gl.convert_layout(gl.load(a + rows * 64 + columns), left.get_reg_layout()))
+    right = gl.allocate_shared_memory(gl.float16, [64, 64], shared, gl.load(b + depths * 64 + columns))
+    fence_async_shared()
+    total = allocate_tensor_memory(gl.float32, [128, 64], TensorMemoryLayout([128, 64], col_stride=1))
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    tcgen05_mma(left, right, total, use_acc=False)
+    tcgen05_commit(bar)
+    mbarrier.wait(bar, 0)
+    mbarrier.invalidate(bar)
+    gl.store(out + rows * 64 + columns, gl.convert_layout(total.load(total.get_reg_layout()), across))
+
+
+@pytest.mark.parametrize(
+    ("rows", "stride", "problem"),
+    [
+        (128, 1, ""),
+        (128, 2, "the left operand in tensor memory must have a column stride of 1, not 2"),
+        (64, 1, "left operand and sum lie in blocks of 64 and 128 rows"),
+    ],
+)
+def test_left_factors_lie_in_tensor_memory_as_they_are_read(rows: int, stride: int, problem: str) -> None:
+    """Others gave wrong numbers, or addressed tensor memory that was not allocated."""
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-3, 4, (extent, 64)).astype(np.float16) for extent in (128, 64))
+    out = np.zeros((128, 64), np.float32)
+    with tilewright.simulate("cuda:100"):
+        if problem:
+            with pytest.raises(tilewright.CompilationError) as caught:
+                left_in_tensor_memory[(1,)](a, b, out, ROWS=rows, STRIDE=stride)
+            assert problem in str(caught.value)
+            assert "tcgen05_mma(left, right, total, use_acc=False)" in str(caught.value)
+        else:
+            left_in_tensor_memory[(1,)](a, b, out, ROWS=rows, STRIDE=stride)
+            np.testing.assert_array_equal(out, a.astype(np.float32) @ b.astype(np.float32))

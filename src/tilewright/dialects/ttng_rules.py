@@ -15,7 +15,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.errors import require
 from tilewright.ir.operands import operand_groups
 from tilewright.ir.types import FloatType, IntType, MemDescType, TensorDescType, TensorType, Type, f16, f32, i32, i64
-from tilewright.layouts.encodings import DotOperand, NvidiaMma, NvmmaShared, SharedLinear
+from tilewright.layouts.encodings import DotOperand, NvidiaMma, NvmmaShared, SharedLinear, TensorMemory
+from tilewright.layouts.tensor_memory import with_stride
 
 TENSOR_MEMORY = "#ttng.tensor_memory"
 _REDUCED = {
@@ -152,6 +153,19 @@ def verify_tensor_core(op: Op) -> None:
         sums = _sums(a.element)
         require(_sums(b.element) == sums, op, f"cannot multiply {a.element} by {b.element}")
         require(d.element in sums, op, f"products of {a.element} cannot be summed in {d.element}")
+    if a.space == TENSOR_MEMORY:
+        _verify_left_in_tensor_memory(op, a, d)
+
+
+def _verify_left_in_tensor_memory(op: Op, a: MemDescType, d: MemDescType) -> None:
+    """Check that the left operand lies there as it is read: beside its rows of the sum, element by element."""
+    left, sums = layout_of(a), layout_of(d)
+    if not isinstance(left, TensorMemory) or not isinstance(sums, TensorMemory):
+        return
+    stride = with_stride(left, a.element.bits).column_stride
+    require(stride == 1, op, f"the left operand in tensor memory must have a column stride of 1, not {stride}")
+    rows = left.block_m, sums.block_m
+    require(rows[0] == rows[1], op, f"left operand and sum lie in blocks of {rows[0]} and {rows[1]} rows")
 
 
 def _sums(element: Type) -> tuple[Type, ...]:
