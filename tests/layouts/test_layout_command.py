@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.layouts.encoding import encoding_as
+from tilewright.layouts.encodings import Shared
+from tilewright.tools.layout_text import along
 from tilewright.tools.main import main
 
 Golden = Callable[[str, str], None]
@@ -103,3 +106,10 @@ def test_a_large_drawing_says_what_it_leaves_out(tmp_path: Path) -> None:
     path = tmp_path / "large.svg"
     assert main(["layout", BLOCKED, "--shape", "256x1024", "--svg", str(path)]) == 0
     assert "192 rows and 192 columns of cells are left out" in path.read_text()
+
+
+def test_a_warp_walks_along_rows_and_goes_on_in_the_next_one() -> None:
+    plain = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    layout = encoding_as(Shared, plain)
+    assert along(layout, (16, 8), 32, (1, 0), 1) == 1, "four rows, each in eight banks"
+    assert along(layout, (16, 8), 32, (0, 1), 1) == 4, "two columns, each in four banks"

@@ -127,6 +127,32 @@ def condition_that_stays(x, n):
     return x
 
 
+def one_more(x):
+    return x + 1
+
+
+def eight_more(x):
+    x = one_more(x)
+    x = one_more(x)
+    x = one_more(x)
+    x = one_more(x)
+    x = one_more(x)
+    x = one_more(x)
+    x = one_more(x)
+    return one_more(x)
+
+
+def more_calls_than_may_be_inside_each_other(x):
+    x = eight_more(x)
+    x = eight_more(x)
+    x = eight_more(x)
+    x = eight_more(x)
+    x = eight_more(x)
+    x = eight_more(x)
+    x = eight_more(x)
+    return eight_more(x)
+
+
 def middle_of_four(x, y):
     first, *middle, last = x, y, x * y, x - y
     return first + 10 * middle[0] - middle[1] * last * len(middle)
@@ -150,6 +176,7 @@ CASES = {
     "counter used again": (counter_used_again, (np.arange(1, 60) % 4, np.arange(1, 60) % 7)),
     "loop that never runs": (loop_that_never_runs, (X,)),
     "tuple with None": (tuple_with_none, (X,)),
+    "more calls": (more_calls_than_may_be_inside_each_other, (X,)),
     "middle of four": (middle_of_four, (X, Y)),
     "condition that stays": (condition_that_stays, (X, Y)),
 }
