@@ -70,14 +70,6 @@ MEASURED: list[str] = []
 """The tunings that this process measured."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def remembered() -> None:
-    """LLVM has compiled all candidates in this process: helpers are forked from it, and have the code as well."""
-    for launch in Tuned().launches():
-        for config in CONFIGS:
-            scale.warmup(*launch.args, **config.kwargs, grid=(1,))
-
-
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(waiting, "_told", set())
