@@ -1,4 +1,4 @@
-"""Machine code that LLVM has made is kept, in this process and from one run to the next: a fifth of the tests' time.
+"""Machine code that LLVM has made is kept, in this process and from one run to the next: an eighth of the tests' time.
 
 Caches of kernels do not help: many tests begin with an empty one, and others have the same kernel in other files. Of
 all texts that tests compile a third comes again in the same run, and nearly all in the next one.
@@ -15,6 +15,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -29,11 +30,19 @@ DAYS = 14
 
 def begin(config: pytest.Config) -> None:
     """Have LLVM compile each text for each machine once from now on."""
-    cache = getattr(config, "cache", None)
-    folder: Path | None = cache.mkdir("llvm") if cache is not None else None
+    folder = _folder(config)
     if folder is not None and not hasattr(config, "workerinput"):
         forget_old(folder)
     machine._object_code = remembering(machine._object_code, folder, _compiler())
+
+
+def _folder(config: pytest.Config) -> Path | None:
+    """Where answers are kept, if anywhere: not with `-p no:cacheprovider`, nor where nobody may write."""
+    cache = getattr(config, "cache", None)
+    try:
+        return None if cache is None else Path(cache.mkdir("llvm"))
+    except OSError:
+        return None
 
 
 def _compiler() -> bytes:
@@ -76,8 +85,9 @@ def kept(file: Path, answer: Callable[[], bytes]) -> bytes:
     except FileNotFoundError:
         code = answer()
         part = file.with_name(f"{file.name}.{os.getpid()}")
-        part.write_bytes(code)
-        part.replace(file)
+        with suppress(OSError):  # the disk is full, or somebody clears the cache
+            part.write_bytes(code)
+            part.replace(file)
     return code
 
 
@@ -85,5 +95,6 @@ def forget_old(folder: Path) -> None:
     """Remove what nobody has asked for in a while."""
     oldest = time.time() - DAYS * 86400
     for file in folder.iterdir():
-        if file.stat().st_mtime < oldest:
-            file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another run does the same
+            if file.stat().st_mtime < oldest:
+                file.unlink()
