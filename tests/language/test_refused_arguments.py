@@ -41,6 +41,8 @@ REFUSED = {
         "tl.abs(p)",
         "tl.fma(i, i, i)",
         "tl.clamp(p, 0, 1)",
+        "tl.clamp(i.to(tl.int8), -300, 300)",
+        "tl.clamp(u, -1, 7)",
         "tl.math.rsqrt(i)",
         "tl.umulhi(v, v)",
         "tl.div_rn(d, d)",
@@ -217,7 +219,8 @@ ACCEPTED = {
     "arithmetic": [
         *("tl.math.fdiv(v, 2.0, True)", "tl.math.fdiv(v, 2.0, approx=True)", "tl.fdiv(i, 2.0)", "m.logical_and(p)"),
         *("m.logical_or(x)", "tl.maximum(f, 1)", "tl.minimum(2.5, i)", "tl.maximum(h.to(tl.int64), 1)"),
-        *("tl.fma(v, f, 2)", "tl.clamp(u, 0, 7)", "tl.clamp(f, -1, v)", "tl.abs(u)", "tl.umulhi(u, 3)"),
+        *("tl.fma(v, f, 2)", "tl.clamp(u, 0, 7)", "tl.clamp(f, -1, v)"),
+        *("tl.clamp(i.to(tl.int8), -128, 127)", "tl.abs(u)", "tl.umulhi(u, 3)"),
         *("tl.where(m, p, p)", "tl.where(i, 1, v)", "tl.where(m, e, e)"),
     ],
     "atomics": [

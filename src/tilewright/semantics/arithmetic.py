@@ -69,14 +69,19 @@ def _with_number(tile: Tile, number: Any, *, operation: str, division: bool, num
         raise SemanticError(WrongOperandType(operation, own, "numbers"))
     wanted = promote(own, dtype_of_number(number), right_is_number=True, division=division)
     if not wanted.floating:
-        _check_number(number, wanted)
+        check_number(number, wanted)
     if wanted is not own:
         tile = cast(tile, wanted)
     other = constant(number_as(number, wanted), tile.type)
     return (other, tile) if number_first else (tile, other)
 
 
-def _check_number(number: int, wanted: dtype) -> None:
+def check_number(number: int, wanted: dtype) -> None:
+    """Refuse a number that integers of a type do not hold.
+
+    Raises:
+        SemanticError: it is out of range.
+    """
     if number < 0 and not wanted.signed:
         raise SemanticError(NegativeMeetsUnsigned(number, wanted))
     if not wanted.get_int_min_value() <= number <= wanted.get_int_max_value():

@@ -18,6 +18,7 @@ from tilewright.ir.types import i32
 from tilewright.semantics import fp8e4b15
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import (
+    check_number,
     common_operands,
     maximum,
     minimum,
@@ -117,6 +118,10 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
         raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
     if tiles and numbers:
         kind = promote(kind, reduce(promote, numbers), right_is_number=True)
+    if kind.integer:
+        for value in values:
+            if not isinstance(value, Tile):
+                check_number(value, kind)
     types = [value.type for value in values if isinstance(value, Tile)]
     like = reduce(common_type, types) if types else kind
     return tuple(stretch(scalar_or_tile(value, kind, like), like) for value in values)
