@@ -27,43 +27,45 @@ TITLES = {
     "tritons": "Triton's own tests",
 }
 HOW = """
-`make gpu` proves the whole pipeline on a machine with an NVIDIA GPU, in three parts that can be run one by one, each in
-eight minutes at most:
+`make gpu` tests the whole pipeline on a machine with an NVIDIA GPU, in three parts that can be run separately, each in
+at most eight minutes:
 
     make gpu                                # needs a driver; compiles, runs all parts, writes this page
     make gpu-bundle                         # compiles for several architectures into build/gpu, 40 MB at most
     cd build/gpu
-    python parts.py right --out right.json  # needs a driver, Python and NumPy; also agrees, fast
+    python parts.py right --out right.json  # needs a driver, Python and NumPy; likewise agrees and fast
     python faults.py agrees.json            # adds rows; needs compute-sanitizer, too
     python rivals.py fast.json              # adds rows; needs torch, and Triton for its part
 
-- **right**: results of the kernels of `make bench-gpu-static`, and of those that are timed in every configuration,
-  against NumPy's; launches of the examples, of what only GPUs have, of the kernels of tests/kernels, of the language's
-  tests, of a conformance sample (listed in `bench/gpu/conformance_sample.py`) and of 300 drawn kernels against the
-  CPU's. Streams, contexts, prints, assertions, torch tensors, `__cuda_array_interface__` and recovery from errors are
-  about Tilewright's own runtime: `bench/gpu/runtime.py` needs Tilewright on the machine, and is not in the bundle; nor
-  is `bench/gpu/torch_compiled.py`, in which torch.compile makes functions and models, with Tilewright as its Triton.
-- **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one
-  of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports. None of its
-  tools looks for a missing fence between stores and the copy engine, and hardware may get such a kernel right by
-  chance. That row runs a kernel on 4 million elements with the fence, when none may be wrong, and without, and says
-  how many were.
-- **fast**: TFLOP/s and GB/s by the GPU's clock, and their share of what the device can do by its data sheet; a device
-  that `bench/gpu/peaks.py` does not know has no shares. Products of fp16, bf16 and fp8 (from capability 8.9 on),
-  persistent and grouped ones, attention both ways, softmax and layer norm are tuned on the device: all configurations
-  are compiled beforehand, the fastest counts. Where torch is installed: times against those of cuBLAS and torch's
-  attention; of Triton, which gets the same text and configurations, where that is installed, too. Launch overhead and
-  Tilewright's own autotuner need Tilewright on the machine.
+- **right** compares with NumPy the results of the kernels of `make bench-gpu-static`, and of the timed kernels in every
+  configuration. It compares with the CPU the launches of the examples, of kernels with features of GPUs only, of the
+  kernels of tests/kernels, of the language's tests, of a conformance sample (listed in
+  `bench/gpu/conformance_sample.py`), and of 300 generated kernels. Streams, contexts, prints, assertions, torch
+  tensors, `__cuda_array_interface__` and recovery from errors are features of Tilewright's own runtime:
+  `bench/gpu/runtime.py` tests them, needs Tilewright on the machine, and is not in the bundle; nor is
+  `bench/gpu/torch_compiled.py`, in which torch.compile compiles functions and models, with Tilewright as its Triton.
+- **agrees** compares results with the simulator's, bit by bit where PTX defines every bit; a difference is an error of
+  one of them. If compute-sanitizer is installed, it also checks that this reports the faults that the simulator
+  reports. None of its tools looks for a missing fence between stores and the copy engine, and such a kernel may be
+  right on hardware by chance. That row runs a kernel on 4 million elements with the fence, where no element may be
+  wrong, and without it, and reports how many were wrong.
+- **fast** measures TFLOP/s and GB/s by the GPU's clock, and their share of the peak in the device's data sheet; a
+  device that is missing in `bench/gpu/peaks.py` has no shares. Products of fp16, bf16 and fp8 (from capability 8.9 on),
+  persistent and grouped ones, attention forwards and backwards, softmax and layer norm are tuned on the device: all
+  configurations are compiled beforehand, and the fastest counts. If torch is installed, times are compared with those
+  of cuBLAS and torch's attention; if Triton is installed, also with Triton's for the same text and configurations.
+  Launch overhead and Tilewright's own autotuner need Tilewright on the machine.
 
 `python tests/conformance/hardware.py ~/triton/python --out build/gpu/tritons.json` runs Triton's own tests (those of
-the language and of Gluon, and Gluon's tutorials) on the GPU, through `tilewright run`; it needs what the tests need.
+the language and of Gluon, and Gluon's tutorials) on the GPU, through `tilewright run`; it needs the packages that these
+tests need.
 
-A row that fails, crashes or hangs takes no other with it: the next ones are of a new process. What did not run is
-skipped, with the reason, and counts neither as good nor as failed. A bundle for more than two architectures has drawn
-kernels and those of the language's tests for 8.x and 9.0 only.
+A row that fails, crashes or hangs does not affect others: the next rows run in a new process. A row that did not run is
+skipped, with the reason, and counts neither as good nor as failed. A bundle for more than two architectures has
+generated kernels and those of the language's tests for 8.x and 9.0 only.
 
-Each writes JSON with device, driver, date and commit; `python bench/gpu/page.py docs/hardware *.json` makes this page
-of it.
+Each part writes JSON with device, driver, date and commit; `python bench/gpu/page.py docs/hardware *.json` makes this
+page from these files.
 """
 
 

@@ -35,7 +35,7 @@ def jit(fn: Any = None, **options: Any) -> Any:
 
     Args:
         fn: the function; without it, a decorator is returned.
-        options: those of `tilewright.jit`, but `interpret`: layouts, barriers and groups of warps are a GPU's.
+        options: those of `tilewright.jit`, but `interpret`: layouts, barriers and warp groups are a GPU's.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.

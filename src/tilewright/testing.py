@@ -28,10 +28,10 @@ def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: st
         x, y: of equal shape, or one of them a number.
         atol, rtol: `|x - y| <= atol + rtol * |y|` must hold everywhere; a number, or a function that gives it for the
             element type. By default 0.01 and 0.
-        err_msg: put in front of the report.
+        err_msg: put before the report.
 
     Raises:
-        AssertionError: they differ; the message tells where and by how much.
+        AssertionError: they differ; the message says where and by how much.
 
     Example:
         >>> tw.testing.assert_close(np.array([1.0, 2.0]), np.array([1.0, 2.001]))

@@ -281,7 +281,7 @@ def _forget(module: ModuleType) -> None:
 
 
 def _reload(module: ModuleType) -> None:
-    """Execute a module anew, and give what is new to those that have taken the old."""
+    """Execute a module again, and give what is new to those that have taken the old."""
     old = dict(vars(module))
     reload(module)
     _replace(old, {name: value for name, value in vars(module).items() if name in old and old[name] is not value})

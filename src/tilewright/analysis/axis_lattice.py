@@ -44,7 +44,7 @@ class AxisInfo(NamedTuple):
         )
 
     def element_divisor(self, axis: int) -> int:
-        """The divisor of each element, as far as `axis` tells: where elements count up, only 1."""
+        """The divisor of each element that `axis` implies: only 1 if elements count up."""
         return 1 if self.contiguity[axis] > 1 else self.divisibility[axis]
 
 

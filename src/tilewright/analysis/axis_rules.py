@@ -388,7 +388,7 @@ def _make_range(op: MakeRange, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _load(op: Load, operands: Sequence[AxisInfo]) -> AxisInfo:
-    """Equal addresses hold equal values, unless somebody writes meanwhile; where the mask is false, `other` counts."""
+    """Equal addresses hold equal values, without writes in between; where the mask is false, `other` counts."""
     block_pointer = op.pointer.type.shape is None and op.result.type.shape is not None
     if op.is_volatile or block_pointer:
         return nothing_known(op.result.type)

@@ -57,7 +57,7 @@ class BinaryDigits:
         self._zeros: dict[Value, int] = {}
 
     def of(self, value: Value, depth: int = DEPTH) -> Digits | None:
-        """The digits of each element of a float or a tile of them; None if nobody knows."""
+        """The digits of each element of a float or a tile of them; None if unknown."""
         if value not in self._digits:
             format = FORMATS.get(value.type.scalar.text)
             found = self._computed(value, depth - 1) if format is not None and depth > 0 else None
@@ -136,7 +136,7 @@ def _either(several: list[Digits | None]) -> Digits | None:
 
 
 def _distance(value: Value) -> int:
-    """The number by which all elements are shifted; 0 if nobody knows."""
+    """The number by which all elements are shifted; 0 if unknown."""
     number = _number(value.op) if isinstance(value.op, Constant) else 0
     return number if isinstance(number, int) and number > 0 else 0
 

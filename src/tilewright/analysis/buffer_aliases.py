@@ -69,7 +69,7 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
 
 def _shown_at(op: Op) -> Iterator[tuple[Value, Value]]:
-    """The values that the report tells of at `op`, and whose buffers it tells of each."""
+    """The values reported at `op`, and for each the values whose buffers are reported."""
     if isinstance(op, (Branch, CondBranch)) and op.block is not None:
         yield from ((argument, argument) for argument in op.block.args)
     if isinstance(op, For):

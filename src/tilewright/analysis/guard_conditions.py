@@ -204,7 +204,7 @@ def range_of_product(a: Interval, b: Interval) -> Interval:
 
 
 def decided(condition: Comparison) -> bool | None:
-    """Whether the condition holds, if the ranges of its symbols tell."""
+    """Whether the condition holds, if the ranges of its symbols decide it."""
     if any(len(monomial) == 1 and monomial[0].high == FARTHEST for monomial in condition.sum.terms):
         return None
     low, high = interval_of(condition.sum)

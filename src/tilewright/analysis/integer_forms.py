@@ -22,7 +22,7 @@ LARGEST = 1 << 48
 
 
 class Symbol:
-    """An integer that the run tells.
+    """An integer known at run time.
 
     Attributes:
         number: counts the symbols of a function.

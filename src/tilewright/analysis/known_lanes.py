@@ -38,7 +38,7 @@ class Lanes(NamedTuple):
     known: Array
 
     def number_below(self, end: int) -> int | float | None:
-        """The number that all lanes below `end` have; None where that is not known. Zeros have a sign, NaN bits."""
+        """The number that all lanes below `end` have; None if that is not known. Zeros have a sign, NaN bits."""
         numbers, known = self.numbers[:end], self.known[:end]
         number = numbers[0].item()
         is_plain = number != 0 or not isinstance(number, float)

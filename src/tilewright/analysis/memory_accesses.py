@@ -87,7 +87,7 @@ class Lanes:
 
     @property
     def are_bounded(self) -> bool:
-        """Whether those that numbers do not tell apart lie between two that the run tells."""
+        """Whether the lanes that numbers do not distinguish apart lie between two known at run time."""
         return all(
             is_shared(monomial) or (len(monomial) == 1 and monomial[0].between is not None) for monomial in self.varying
         )
@@ -111,7 +111,7 @@ class Lanes:
 
     @cached_property
     def ends(self) -> tuple[Ends, ...]:
-        """Per axis the active indices, as far as bounds in the mask tell."""
+        """Per axis the active indices that bounds in the mask imply."""
         return ends_of(self.mask, self.shape)
 
     @cached_property
@@ -224,7 +224,7 @@ def offsets(terms: Terms, shape: Shape) -> Array | None:
 
 
 def ends_of(mask: Mask, shape: Shape) -> tuple[Ends, ...]:
-    """Per axis the active indices, as far as conditions on single axes tell."""
+    """Per axis the active indices that conditions on single axes imply."""
     ends = [Ends(ZERO, whole(extent)) for extent in shape]
     for bound in mask.bounds:
         axes = {axis for table in bound.terms.values() for axis, step in enumerate(table.steps) if step}

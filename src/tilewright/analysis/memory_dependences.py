@@ -45,7 +45,7 @@ from tilewright.analysis.memory_accesses import (
 from tilewright.support.exact_rounding import Array
 
 MAX_PAIRS = 4096
-"""Max number of pairs of lanes that meet whose masks are compared."""
+"""Max number of overlapping pairs of lanes whose masks are compared."""
 
 
 class Independent(NamedTuple):
@@ -53,7 +53,7 @@ class Independent(NamedTuple):
 
 
 class SameElement(NamedTuple):
-    """Only lanes of the same index meet: both may be done lane by lane, each lane in program order."""
+    """Only lanes of the same index overlap: both may be executed lane by lane, each lane in program order."""
 
 
 class Guarded(NamedTuple):
@@ -104,7 +104,7 @@ def _misses_by_remainder(a: Lanes, b: Lanes, between: Sum) -> bool:
 
 
 def _by_lanes(a: Lanes, b: Lanes, distance: int) -> Dependence | None:
-    """The answer where the addresses differ by known numbers only, from comparing the lanes; None where they do not."""
+    """The answer where the addresses differ by known numbers only, from comparing the lanes; None if they do not."""
     left, right = a.offsets, b.offsets
     if left is None or right is None:
         return None

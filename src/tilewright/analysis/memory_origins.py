@@ -91,7 +91,7 @@ def _origins(op: Op, origins: Mapping[Value, set[Origin]]) -> frozenset[Origin]:
 
 
 def reads_what_is_written(loop: Op) -> set[Op]:
-    """The ops of `loop` that read what a step of it may have written, or another program in front of an atomic op."""
+    """The ops of `loop` that read what a step of it may have written, or another program before an atomic op."""
     accesses = global_accesses(loop)
     writes = [access for access in accesses if access.writes]
     if any(_acquires(access.op) for access in writes):
@@ -164,5 +164,5 @@ def _addresses(op: Op) -> list[Value]:
 
 
 def _acquires(op: Op) -> bool:
-    """Whether a program can tell by the result of `op` what another program has written before."""
+    """Whether the result of `op` may show a program that another program has written before."""
     return isinstance(op, Atomic) and op.sem in ("acquire", "acq_rel") and any(value.uses for value in op.results)

@@ -69,7 +69,7 @@ def _first_guess(requests: Sequence[Request], largest_first: Sequence[int]) -> l
 
 
 def _fits(live: Interval, gap: Gap, others: Sequence[Gap]) -> bool:
-    """Whether a buffer alive during `live` meets this gap and no other."""
+    """Whether a buffer alive during `live` overlaps this gap and no other."""
     return live.overlaps(gap.live) and not any(live.overlaps(other.live) for other in others)
 
 

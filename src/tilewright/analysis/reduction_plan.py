@@ -60,7 +60,7 @@ def is_split(rows: Rows, axis: int) -> bool:
 
 
 def folded(rows: Rows, axis: int, name: str) -> Rows:
-    """The layout after `name` was folded along `axis`; what is left along the axis is numbered anew.
+    """The layout after `name` was folded along `axis`; what is left along the axis is renumbered.
 
     Registers that hold the same after that are one.
     """
@@ -159,7 +159,7 @@ def scan_bytes(layout: Distributed, shape: Shape, axis: int, bits: Sequence[int]
 
 
 def _scan_parts(layout: Distributed, shape: Shape, axis: int) -> int:
-    """The number of parts that warps tell each other: each leaves the last element of each of its rows."""
+    """The number of totals that warps exchange: each stores the last element of each of its rows."""
     if not isinstance(layout, Blocked):
         linear = to_linear_layout(layout, shape)
         below = takewhile(lambda run: run.name != "warp", axis_runs(linear, axis))

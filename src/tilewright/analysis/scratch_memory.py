@@ -87,7 +87,7 @@ def _of_histogram(op: Histogram) -> int:
 
 
 def _of_atomic(op: Op) -> int:
-    """The bytes for an atomic: one thread does it for an element that several hold, and tells them what it found."""
+    """The bytes for an atomic: one thread does it for an element that several hold, and passes on the old value."""
     result = op.result
     if not result.uses:
         return 0

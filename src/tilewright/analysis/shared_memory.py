@@ -135,7 +135,7 @@ def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSi
 
 
 def _of_groups(function: Op) -> Iterator[SharedBuffer]:
-    """A byte for each warp that waits for work, and in clusters an mbarrier for each group of warps behind them."""
+    """A byte for each warp that waits for work, and in clusters an mbarrier for each warp group behind them."""
     warps = [partition_warps(op) for op in function.walk() if isinstance(op, WarpSpecialize)]
     size, groups = max(map(sum, warps), default=0), 1 + max(map(len, warps), default=0)
     if size and _ctas_of(function) > 1:
@@ -151,7 +151,7 @@ def _ctas_of(function: Op) -> int:
 
 
 def first_meeting(waiting: int) -> int:
-    """The byte at which a function's mbarriers begin by which groups of warps meet; `waiting` warps wait for work."""
+    """The offset of a function's mbarriers for barriers of warp groups; `waiting` warps wait for work."""
     return -(-waiting // MEETING_BYTES) * MEETING_BYTES
 
 

@@ -87,7 +87,7 @@ class ValueForms:
         return (self.sees_scalars or isinstance(value.type, TensorType)) and is_integral(value)
 
     def array(self, value: Value) -> Array | None:
-        """The elements of an integer or truth value, or of a tile of them, that nothing at run time tells."""
+        """The elements of an integer or truth value, or of a tile of them, if nothing at run time affects them."""
         if value not in self._arrays:
             for operand in _operands_first(value, self._arrays, lambda _: True):
                 self._arrays[operand] = self._new_array(operand)

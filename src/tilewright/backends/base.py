@@ -32,7 +32,7 @@ StageTable: TypeAlias = dict[str, StageFunction]
 
 
 class OptionError(ValueError, AssertionError):
-    """A compile option has a value that it cannot have. Triton asserts what it asks of options."""
+    """A compile option has an invalid value. Triton uses assertions for options."""
 
 
 class GPUTarget:
@@ -81,8 +81,8 @@ class BaseBackend(ABC):
         binary_is_text: that stage is text, which something else assembles.
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
-        on_request: texts that are made of a stage when somebody asks for them: the stage, and how, by name.
-        remade: stages whose text nobody keeps, as it can be made again: the stage that it is made of, by name.
+        on_request: texts that are made of a stage on demand: the stage, and how, by name.
+        remade: stages whose text is not kept, as it can be derived again: by name the stage from which it is derived.
         makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
     """
 
@@ -141,7 +141,7 @@ class BaseBackend(ABC):
         return {}
 
     def assembly(self, texts: Mapping[str, str]) -> str:
-        """Assembly text of a kernel, made from the texts of its stages when somebody asks for it."""
+        """Assembly text of a kernel, made from the texts of its stages on demand."""
         raise NotImplementedError
 
     def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:

@@ -26,7 +26,7 @@ SIGNATURES = "torch._inductor.codegen.triton_utils"
 
 
 THREADS = "/*num_cpu_threads=*/1"
-"""The argument that torch hands over for the number of threads."""
+"""The argument that torch passes for the number of threads."""
 LAUNCHER = "int64_t (*)(uint32_t, uint32_t, uint32_t, int, void**, void*)"
 """The type in C++ of a launcher that says whether an assertion failed."""
 FLOATS = {"fp32": "float", "fp64": "double"}
@@ -88,7 +88,7 @@ def if_known(change: Callable[[ModuleType], None]) -> Callable[[ModuleType], Non
 
 @cache
 def complete_wrappers() -> None:
-    """Let the C++ be right, as soon as torch has imported its writer; asked again, this does nothing."""
+    """Correct the C++ as soon as torch has imported its writer; a second call does nothing."""
     when_imported(WRAPPER, _complete)
     when_imported(HEURISTICS, note_saved)
     when_imported(SIGNATURES, type_floats)

@@ -28,7 +28,7 @@ class ASTSource(sources.ASTSource):
     def make_ir(
         self, target: Any, options: Any, codegen_fns: Any = None, module_map: Any = None, context: Any = None
     ) -> ModuleView:
-        """The module of `sources.ASTSource`; programs count the parameters, which tell them the version of Triton."""
+        """The module of `sources.ASTSource`; programs count the parameters to find the version of Triton."""
         return ModuleView(super().make_ir(target, options))
 
 
@@ -72,7 +72,7 @@ class OpView(NamedTuple):
     op: Op
 
     def id(self) -> int:
-        """Tells this op from others."""
+        """A number that identifies this op."""
         return id(self.op)
 
     def get_name(self) -> str:
@@ -134,7 +134,7 @@ class ValueView(NamedTuple):
     value: Value
 
     def id(self) -> int:
-        """Tells this value from others."""
+        """A number that identifies this value."""
         return id(self.value)
 
     def get_shape(self) -> list[int] | None:
@@ -152,7 +152,7 @@ class RegionView(NamedTuple):
     region: Region
 
     def id(self) -> int:
-        """Tells this region from others."""
+        """A number that identifies this region."""
         return id(self.region)
 
 
@@ -162,7 +162,7 @@ class BlockView(NamedTuple):
     block: Block
 
     def id(self) -> int:
-        """Tells this block from others."""
+        """A number that identifies this block."""
         return id(self.block)
 
     def get_parent(self) -> RegionView | None:

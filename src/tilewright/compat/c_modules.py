@@ -37,7 +37,7 @@ def compile_module_from_src(
     ccflags: Words = None,
     language: str = "c",
 ) -> ModuleType:
-    """The module `name` whose source is `src`; a damaged file in the cache is made anew.
+    """The module `name` whose source is `src`; a damaged file in the cache is made again.
 
     Args:
         src: the source, which defines `PyInit_<name>`.

@@ -168,7 +168,7 @@ def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
 
 
 def _refusal(error: CompilationError, sentence: str) -> Exception | None:
-    """The exception that the operation raised; None where the language itself is at fault."""
+    """The exception that the operation raised; None if the language itself is at fault."""
     raised = error.__cause__
     if raised is None or type(error) is not CompilationError:
         return None

@@ -23,7 +23,7 @@ from tilewright.testing import assert_close
 
 @dataclass(frozen=True)
 class Memory:
-    """Elements of `bytes` bytes each from an address on; whoever made the descriptor keeps them alive."""
+    """Elements of `bytes` bytes each from an address on; the maker of the descriptor keeps them alive."""
 
     address: int
     bytes: int

@@ -36,7 +36,7 @@ Benchmarker = Callable[..., Any]
 
 
 class DriverBase(ABC):
-    """A driver: what a program may ask of a machine."""
+    """A driver: the queries of a machine that programs may make."""
 
     @classmethod
     @abstractmethod
@@ -120,7 +120,7 @@ class CudaUtilities(Gpus):
         return cuda.device(device).properties()
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """Set the number of bytes that kernels may print before somebody waits for them.
+        """Set the number of bytes that kernels may print before a synchronisation.
 
         Raises:
             ValueError: it is negative.

@@ -30,7 +30,7 @@ from tilewright.support.diagnostics import present_errors
 
 ROOT = "triton"
 FOLDER = "tilewright.compat.path."
-"""In front of the full names of our modules, by which they are there where another `triton` is."""
+"""Before the full names of our modules, by which they are there where another `triton` is."""
 
 
 class Shown(NamedTuple):
@@ -67,8 +67,8 @@ only_for_torch = False
 def show(package: ModuleType) -> None:
     """Make `package` the package `triton`: its modules can be imported.
 
-    For a program written for Triton, errors are told as Triton tells them, what is compiled is kept where Triton keeps
-    it, and torch has answers to what programs ask about GPUs.
+    For a program written for Triton, errors have Triton's form, compiled kernels are in Triton's cache folder, and
+    torch answers queries about GPUs.
     """
     folder = package.__path__[0]
     _folders.update((join(folder, *name.split(".")[1:]), name) for name in PACKAGES)

@@ -86,7 +86,7 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
     """The type of an argument in signatures, and what else its kernel is compiled for; for a tuple, tuples of them.
 
     Args:
-        backend: not asked: arguments are specialised the same way for all of them.
+        backend: unused: arguments are specialised the same way for all of them.
         is_const: the kernel does not store through it.
         specialize_value: whether the value 1 and divisibility make kernels of their own.
         align: whether divisibility does.
@@ -119,8 +119,8 @@ def create_function_from_signature(sig: inspect.Signature, kparams: Sequence[Ker
     """A function that binds a call's arguments: (them by name, (type, key) of each, the other keywords).
 
     Args:
-        sig: not asked, the parameters say it all.
-        backend: not asked, as in `native_specialize_impl`.
+        sig: unused, the parameters have all of it.
+        backend: unused, as in `native_specialize_impl`.
     """
 
     def bound(*args: Any, **options: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]], dict[str, Any]]:

@@ -120,7 +120,7 @@ def _steps(tree: Any, index: Any) -> list[int]:
 
 
 def _step(index: Any, symbol: Any) -> int:
-    """How far apart two neighbours of an axis lie that an access reads, in elements; far where nobody knows.
+    """How far apart two neighbours of an axis lie that an access reads, in elements; far if unknown.
 
     A symbol within a remainder, a quotient or a distance has no coefficient: some elements behind the first ones, where
     padding is over, say how far, if most of them agree.
@@ -136,7 +136,7 @@ def _step(index: Any, symbol: Any) -> int:
 
 
 def _places(index: Any, symbol: Any) -> list[Any] | None:
-    """The elements that an access reads at `PLACES`, where all other numbers are 1; None where it reads none there.
+    """The elements that an access reads at `PLACES`, where all other numbers are 1; None if it reads none there.
 
     The size of an axis is another number in graphs for any size. torch asserts that no remainder is of a negative
     number, such as that of a roll by three of an axis of two.
@@ -149,7 +149,7 @@ def _places(index: Any, symbol: Any) -> list[Any] | None:
 
 
 def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
-    """The blocks of a kernel with axes of `sizes`; None where they are torch's."""
+    """The blocks of a kernel with axes of `sizes`; None if they are torch's."""
     kept = {axis: size for axis, size in sizes.items() if not axis.startswith("r")}
     noted = vars(kernel)
     if not kernel.inside_reduction:
@@ -169,7 +169,7 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str, int] | None:
-    """The blocks of a kernel whose accesses go along `x`, and across; None where they go along several axes, or none.
+    """The blocks of a kernel whose accesses go along `x`, and across; None if they go along several axes, or none.
 
     What goes across may go along another axis. Where it goes along none, elements of several rows may share lines.
     """

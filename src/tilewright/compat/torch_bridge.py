@@ -45,8 +45,8 @@ def when_imported(name: str, then: Then) -> None:
 class _Finder(MetaPathFinder):
     """Finds modules that something waits for as the other finders do, and goes on when one has been executed.
 
-    A program that only asks whether a module is there, with `importlib.util.find_spec`, changes nothing. The finder
-    stays where it is: if it went, another thread that is going through the finders would skip one.
+    A program that only looks for a module, with `importlib.util.find_spec`, changes nothing. The finder stays in its
+    list: if it went, another thread that is going through the finders would skip one.
 
     Attributes:
         waiting: the functions to call, by the name of the module that they wait for.

@@ -60,7 +60,7 @@ SHIMS: dict[tuple[str, str], Callable[..., Any]] = {
 class DeviceOrCpu:
     """`torch.cuda.device` which takes the index of a tensor on a CPU, None, and then changes nothing.
 
-    torch asks what is an instance of it, and Dynamo reads its call.
+    torch uses it with `isinstance`, and Dynamo reads its call.
     """
 
     def __init__(self, cuda_device: Any) -> None:

@@ -112,7 +112,7 @@ class Axis:
 
     @property
     def most(self) -> int:
-        """How many blocks cover a pixel at most, or are asked whether they do."""
+        """The max number of blocks that cover a pixel, or are tested for it."""
         return -(-self.kernel // self.stride) if self.dilation == 1 else self.kernel
 
     def count(self, size: Any) -> Any:

@@ -150,7 +150,7 @@ def leave_out_cpp(choices: Any) -> None:
 
 
 def name_compiler(caches: Any, *, beside: bool) -> None:
-    """Let the module `CACHES` tell apart graphs by who compiles their kernels.
+    """Let the module `CACHES` distinguish graphs by the compiler of their kernels.
 
     Args:
         caches: the module.

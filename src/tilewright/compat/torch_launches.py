@@ -87,7 +87,7 @@ def _text(grid: Any, parameters: Names, passed: Names, *, asserts: bool) -> str:
     """The launcher's source.
 
     Args:
-        grid: torch's expressions for the extents, and the lines in front of them.
+        grid: torch's expressions for the extents, and the lines before them.
         parameters: the names of the launcher's; passed: an expression per parameter of the kernel.
     """
     names = ", ".join(parameters)

@@ -70,7 +70,8 @@ def match_divided(blocks: Any) -> None:
     """Let the module `BLOCKS` look for axes in an index only where each of its terms is a quotient or a remainder.
 
     torch looks at the terms first where there are five axes or more. Where there are four, sympy compared every index
-    with all of them, in vain: more than half of the time in which torch compiles a pooling over three axes of any size.
+    with all of them, without success: more than half of the time in which torch compiles a pooling over three axes
+    of any size.
     """
     original = blocks.BlockPatternMatcher.match_mod_div_block_expr.__func__
     divided = (blocks.FloorDiv, blocks.ModularIndexing)

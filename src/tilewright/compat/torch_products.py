@@ -47,7 +47,7 @@ LIKELY_ROWS = 64
 COSTS_OF_ROWS = {128: 1.0, 64: 1.04, 32: 1.1, 16: 1.2, 8: 1.2, 4: 1.2, 2: 1.2}
 """The cost of a number in a block of that many rows, beside one in the highest block."""
 FEW_ROWS = 16
-"""Min rows of a block that is one of several on top of each other: each moves the other matrix's columns anew."""
+"""Min rows of a block that is one of several on top of each other: each moves the other matrix's columns again."""
 COLUMNS_OF_BLOCK, TERMS_OF_STEP = (16, 64), (2, 64)
 """Min and max of the columns of a block, and of the terms of one of its steps."""
 PROGRAMS = 2
@@ -80,7 +80,7 @@ def outruns_mkl(target: Target) -> bool:
 
 
 def block_of(rows: int, columns: int, terms: int, *, batch: int = 1, threads: int = 1) -> Block | None:
-    """The block for `batch` products of `rows` × `terms` and `terms` × `columns`; None where some threads get none."""
+    """The block for `batch` products of `rows` × `terms` and `terms` × `columns`; None if some threads get none."""
     wide = _power(columns, *COLUMNS_OF_BLOCK)
     across = batch * -(-columns // wide)
     programs = {high: -(-rows // high) * across for high in COSTS_OF_ROWS if high >= min(rows, FEW_ROWS)}
@@ -127,7 +127,7 @@ def _taking(original: Callable[..., Any], lowerings: Any, refused: type[Exceptio
 
 
 def _block(operands: Sequence[Any], lowerings: Any) -> Block | None:
-    """The block of the product of the last two of `operands`; None where it is the library's."""
+    """The block of the product of the last two of `operands`; None if it is the library's."""
     *_, left, right = operands
     if any(each.get_dtype() != lowerings.torch.float32 or not lowerings.ir.is_cpu(each) for each in operands):
         return None

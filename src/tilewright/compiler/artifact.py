@@ -44,7 +44,7 @@ StageSource: TypeAlias = "Stage | Callable[[], Stage]"
 class Stages(Mapping[str, "Stage"]):
     """The products of compilation by stage name, in order; a callable is called when its stage is first asked for.
 
-    What is made of a stage only when somebody asks for it by name does not count as one of them, and neither does what
+    What is made of a stage only on demand by name does not count as one of them, and neither does what
     the kernel would be elsewhere: `asm["ptx"]` of a kernel for a CPU compiles it for a GPU; `"ptx" in asm` is false.
     """
 

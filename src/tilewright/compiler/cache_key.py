@@ -55,8 +55,8 @@ def source_identity(folder: str | os.PathLike[str]) -> str:
 def compiler_sources() -> str:
     """The identity of this package's source files, so no developer ever gets stale code.
 
-    It stands for what this process runs. Where a file was written after the package was imported, nobody knows which of
-    the two that is, so the identity is the process's own.
+    It identifies the code of this process. If a file was written after the package was imported, it is unknown which of
+    the two versions that is, so the identity is the process's own.
     """
     return current_identity(PACKAGE, since=_BEGIN)
 

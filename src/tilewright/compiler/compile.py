@@ -98,7 +98,7 @@ def _remade(backend: BaseBackend, options: Any, stage: str, made: Mapping[str, S
 
 
 def _next(consumed: Any, product: Any) -> Any:
-    """The product of a stage; nobody needs the one that it is made of any more."""
+    """The product of a stage; its input is no longer needed."""
     if isinstance(consumed, Op) and consumed is not product:
         consumed.destroy()
     return product

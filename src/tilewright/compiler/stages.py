@@ -66,7 +66,7 @@ def stored(product: Any) -> Stage:
 
 
 def remade(backend: BaseBackend, options: Any, stage: str, text: Stage) -> Stage:
-    """The text of a stage that nobody kept, from the text of the one that it is made of."""
+    """The text of a stage that was not kept, derived from the text of another stage."""
     product = parse_stage(backend, backend.remade[stage], text)
     return stored(stage_table(backend, options)[stage](product, {}))
 

@@ -115,7 +115,7 @@ def assembly(
         text: the format, as above; `$name` is a piece of `custom`.
         operands, results: their names.
         least: the least number of operands, if it is not that of the names without `?` or `*`.
-        types: where the text does not tell a type.
+        types: for types that are not in the text.
         defaults: attributes that are not printed when they have this value.
         implied: what attributes are where the text does not say; they are printed, as an older Triton wants them.
         custom: pieces by name.
@@ -298,7 +298,7 @@ def _always(piece: Piece) -> Piece:
 
 
 def _optional(group: list[Piece]) -> Piece:
-    """A group: its first piece with a `starts` tells whether it is there, its first with a `shown` whether to print."""
+    """A group: its first piece with a `starts` decides its presence, its first with a `shown` whether to print it."""
     starts = next(piece.starts for piece in group if piece.starts is not None)
     shown = next(piece.shown for piece in group if piece.shown is not None)
     members = [_always(piece) for piece in group]

@@ -92,7 +92,7 @@ class Assume(Op):
 
 @declares("gpu.barrier", synchronizes=True, effect=Effect.READ_WRITE, **assembly("{}"))
 class Barrier(Op):
-    """All threads of a program meet."""
+    """A barrier of all threads of a program."""
 
     __slots__ = ()
 

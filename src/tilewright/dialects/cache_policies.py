@@ -27,7 +27,7 @@ class L2Policy(NamedTuple):
 
 
 class CachePolicy(NamedTuple):
-    """The policy of an access for the caches; what is empty is not told.
+    """The policy of an access for the caches; empty fields are unset.
 
     Attributes:
         modifier: `ca`, `cg`, …

@@ -295,7 +295,7 @@ class CountedLoop(Loop):
 
 @declares("scf.for", regions=1, effect=Effect.RECURSIVE, parse=_parse_for, print=_print_for, verify=_verify_for)
 class For(CountedLoop):
-    """A counted loop whose turns hand on values.
+    """A counted loop whose iterations pass on values.
 
     Attributes:
         inits: the values that the carried ones start with.
@@ -313,7 +313,7 @@ class For(CountedLoop):
 
     @property
     def yielded(self) -> list[Value]:
-        """The values that a step hands on to the next one."""
+        """The values that a step passes on to the next one."""
         return self.body.terminator.operands
 
 
@@ -326,13 +326,13 @@ class For(CountedLoop):
     verify=_verify_parallel,
 )
 class Parallel(CountedLoop):
-    """A counted loop whose turns may run in any order, and several at once: none needs what another one does.
+    """A counted loop whose iterations may run in any order, and several at once: none needs what another one does.
 
-    Its results are what the values of all turns, which `Reduce` ops in its body name, combine to, in any order; a loop
-    with results has one turn at least.
+    Its results are what the values of all iterations, which `Reduce` ops in its body name, combine to, in any order; a
+    loop with results has one iteration at least.
 
     Attributes:
-        backwards: an i1; where it holds, the last turn had better run first.
+        backwards: an i1; where it holds, the last iteration should run first.
     """
 
     __slots__ = ()
@@ -340,13 +340,13 @@ class Parallel(CountedLoop):
 
     @property
     def reductions(self) -> list[Reduce]:
-        """The ops that say what becomes of the values of all turns."""
+        """The ops that say what becomes of the values of all iterations."""
         return [op for op in self.body if isinstance(op, Reduce)]
 
 
 @declares("scf.reduce", regions=1, effect=Effect.WRITE, parse=_parse_reduce, print=_print_reduce, verify=_verify_reduce)
 class Reduce(Op):
-    """Combines `values` of one turn of the `Parallel` around with those of the others, lane by lane.
+    """Combines `values` of one iteration of the `Parallel` around with those of the others, lane by lane.
 
     The function in its region combines two elements, as that of a `tt.reduce`.
     """
@@ -396,5 +396,5 @@ class While(Loop):
 
     @property
     def yielded(self) -> list[Value]:
-        """The values that a round hands on to the next one."""
+        """The values that a round passes on to the next one."""
         return self.after.terminator.operands

@@ -169,7 +169,7 @@ LIBRARY: dict[str, Any] = {
 
 _MODES = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
 DIRECTED = {f"{operation}_{name}": (operation, mode) for operation in NEAREST for name, mode in _MODES.items()}
-"""Arithmetic of `tt.extern_elementwise` that rounds as asked: to nearest, towards zero, down, up."""
+"""Arithmetic of `tt.extern_elementwise` with directed rounding: to nearest, towards zero, down, up."""
 
 
 @quiet

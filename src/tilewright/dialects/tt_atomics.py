@@ -47,7 +47,7 @@ def _verify_cas(op: Op) -> None:
     **assembly(" @atomic_rmw_op, @sem, @scope, %ptr, %val?(, %mask){} : =>", "ptr val mask?", "result"),
 )
 class AtomicRmw(Atomic):
-    """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; gives what was there."""
+    """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; returns the old value."""
 
     __slots__ = ()
     value = Operand(1)
@@ -62,7 +62,7 @@ class AtomicRmw(Atomic):
     **assembly(" @sem, @scope, %ptr, %cmp, %val{} : =>", "ptr cmp val", "result"),
 )
 class AtomicCas(Atomic):
-    """Puts `value` at `pointer` if `compared` is there; gives what was there."""
+    """Puts `value` at `pointer` if `compared` is there; returns the old value."""
 
     __slots__ = ()
     compared, value = Operand(1), Operand(2)

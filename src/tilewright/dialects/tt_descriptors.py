@@ -65,7 +65,7 @@ def _verify_load(op: Op) -> None:
 
 
 def verify_block(op: Op, block: TensorType, tile: Type) -> None:
-    """The tile has the elements of a descriptor's block, perhaps in another shape; the block may tell their sign."""
+    """The tile has the elements of a descriptor's block, perhaps in another shape; the block may give their sign."""
     if not isinstance(tile, TensorType):
         raise VerificationError(op, f"needs a tensor, not {tile}")
     require(tile.element is _without_sign(block), op, f"a block of {block.element} has no elements of {tile.element}")
@@ -73,7 +73,7 @@ def verify_block(op: Op, block: TensorType, tile: Type) -> None:
 
 
 def _without_sign(block: TensorType) -> Type:
-    """The type of the elements of tiles: the block of a descriptor may tell their sign."""
+    """The type of the elements of tiles: the block of a descriptor may give their sign."""
     return IntType(block.bits) if isinstance(block.element, IntType) else block.element
 
 

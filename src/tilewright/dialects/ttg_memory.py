@@ -293,7 +293,7 @@ class LocalScatter(Op):
     ),
 )
 class LocalAtomicScatter(Op):
-    """Combines `value` with what is in a buffer at `indices` along `axis`; gives what was there."""
+    """Combines `value` with what is in a buffer at `indices` along `axis`; returns the old value."""
 
     __slots__ = ()
     buffer, value, indices = Operand(0), Operand(1), Operand(2)

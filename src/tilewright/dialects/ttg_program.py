@@ -78,7 +78,7 @@ class ConvertLayout(Op):
     verify=_verify_barrier,
 )
 class ScopedBarrier(Op):
-    """All threads meet; then what they wrote to the memories that `scopes` names is there for all."""
+    """A barrier of all threads; it makes their writes to the memories in `scopes` visible to all."""
 
     __slots__ = ()
 

@@ -21,7 +21,7 @@ from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
 ITSELF = -1
-"""The mask of all bits, with which each CTA tells its own barrier."""
+"""The mask of all bits, with which each CTA signals its own barrier."""
 BY_WARPS = "perWarp"
 """The attribute of an arrival of each warp."""
 
@@ -192,7 +192,7 @@ class ClusterArrive(Op):
     **assembly(" %result, %mbarrier{} : !result, !mbarrier", "result mbarrier"),
 )
 class ClcTryCancel(Op):
-    """Asks for the work of a cluster that has not started, writes the answer to `response`, arrives at `barrier`."""
+    """Requests the work of a cluster that has not started, writes the answer to `response`, arrives at `barrier`."""
 
     __slots__ = ()
     response, barrier = Operand(0), Operand(1)

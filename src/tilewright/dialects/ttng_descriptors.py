@@ -16,7 +16,7 @@ _i16 = IntType(16)
 
 
 class DescriptorCopy(Op):
-    """A copy between a buffer and global memory, where `descriptor` tells."""
+    """A copy between a buffer and the global memory of `descriptor`."""
 
     __slots__ = ()
     descriptor = Operand(0)

@@ -34,7 +34,7 @@ def _dot_effect(op: Op) -> Effect:
 
 
 class AsyncMma(DotLike):
-    """A product of matrices in shared memory; a barrier among its operands is told when it is done."""
+    """A product of matrices in shared memory; a barrier among its operands is signalled when it is done."""
 
     __slots__ = ()
 

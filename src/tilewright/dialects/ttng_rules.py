@@ -50,7 +50,7 @@ def verify_barriers(op: Op) -> None:
 
 
 def verify_cluster(op: Op) -> None:
-    """Check that there is a cluster of several blocks; in both halves of their meeting all warps take part."""
+    """Check that there is a cluster of several blocks; all warps take part in both halves of their barrier."""
     halves = op.name in ("ttng.cluster_arrive", "ttng.cluster_wait")
     parent = op.parent
     while parent is not None and parent.name != "builtin.module":

@@ -101,7 +101,7 @@ class Scatter(WritesMemory):
 
 
 class Prefetch(Op):
-    """Asks for the cache line of an address, which need not be valid; `write`: to write there.
+    """Prefetches the cache line of an address, which need not be valid; `write`: for a write.
 
     `locality` says which caches are to have it: 3 all of them, 2 those from the second level on.
     """

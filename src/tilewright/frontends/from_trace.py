@@ -91,7 +91,7 @@ def trace_kernel(
 
 
 def _declared(python: FunctionType, location: FileLocation) -> hir.Function:
-    """The function without its body, which nobody reads."""
+    """The function without its body, which is not read."""
     return hir.Function(python.__name__, parameters_of(python, location), hir.Block(()), (), python, location)
 
 

@@ -187,7 +187,7 @@ class Continue(NamedTuple):
 
 
 class For(NamedTuple):
-    """`for target in iterable: body`; no turn follows one that made the variable `left` (if any) true."""
+    """`for target in iterable: body`; no iteration follows one that made the variable `left` (if any) true."""
 
     target: str
     iterable: Register
@@ -207,7 +207,7 @@ class While(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Here the program leaves a loop or its turn early, by `what`: `break`, `continue`, `return`."""
+    """Here the program leaves a loop or its iteration early, by `what`: `break`, `continue`, `return`."""
 
     what: str
     location: FileLocation

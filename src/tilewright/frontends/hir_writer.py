@@ -94,7 +94,7 @@ class HirWriter:
         Args:
             depth: how many loops are around that loop.
             location: of the loop.
-            rest: puts what follows; None where nothing but a `return` ends the loop.
+            rest: puts what follows; None if nothing but a `return` ends the loop.
         """
         if rest is None:
             self._return_again(depth, location)

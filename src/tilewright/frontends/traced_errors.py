@@ -48,7 +48,7 @@ def _found(error: Exception, place: FileLocation) -> TilewrightError:
 
 
 def _diagnostic_of(error: Exception) -> Diagnostic | None:
-    """The diagnostic of what only the traceback tells: endless recursion, and assignments into tiles."""
+    """The diagnostic of errors found in the traceback only: endless recursion, and assignments into tiles."""
     frames = _user_frames(error)
     if isinstance(error, RecursionError) and (again := _first_repeated(frames)):
         return RecursionTooDeep(frames[again].code.co_name)

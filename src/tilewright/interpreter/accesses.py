@@ -121,7 +121,7 @@ def _descriptor_load(machine: Interpreter, op: Op, descriptor: Any, *indices: An
 def read_block(
     machine: Interpreter, descriptor: BlockPointer, indices: Sequence[Any], dtype: np.dtype[Any], op: Op
 ) -> Array:
-    """The block at `indices`; what lies outside the tensor is padding.
+    """The block at `indices`; elements outside the tensor are padding.
 
     Args:
         descriptor: the tensor.
@@ -235,7 +235,7 @@ def _bits(a: Array) -> Array:
 def _update(
     machine: Interpreter, op: Op, pointer: Array, mask: Array | None, new_value: Callable[[Any, Array], Array]
 ) -> Array:
-    """Read, compute `new_value(lanes, old)` and write; one lane after the other where addresses meet."""
+    """Read, compute `new_value(lanes, old)` and write; one lane after the other where addresses are equal."""
     memory, dtype = machine.memory, numpy_dtype(op.results[0].type)
     with np.errstate(all="ignore"):
         if np.size(pointer) == 1 or np.unique(pointer).size == np.size(pointer):

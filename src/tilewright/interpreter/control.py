@@ -28,7 +28,7 @@ def _for(machine: Interpreter, op: Accumulate | For, low: Any, high: Any, step: 
 
 @executes("scf.parallel")
 def _parallel(machine: Interpreter, op: Parallel, low: Any, high: Any, step: Any, backwards: Any = False) -> Any:
-    """One turn after the other, in the order that the op prefers."""
+    """One iteration after the other, in the order that the op prefers."""
     counters, reductions = range(int(low), int(high), int(step)), op.reductions
     combined: list[Any] = []
     for counter in reversed(counters) if backwards else counters:

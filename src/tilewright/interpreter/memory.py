@@ -135,7 +135,7 @@ class Memory:
             buffer.typed(flat.dtype, phase)[indices] = flat[lanes]
 
     def run(self, first: int, count: int, dtype: np.dtype[Any]) -> tuple[HostBuffer, np.ndarray[Any, Any]] | None:
-        """The buffer with `count` elements from an address on, and those elements; None where no buffer has all."""
+        """The buffer with `count` elements from an address on, and those elements; None if no buffer has all."""
         end = first + count * dtype.itemsize
         for buffer in self.buffers:
             if buffer.low <= first and end <= buffer.high:

@@ -209,7 +209,7 @@ def _gen5_mma(machine: Interpreter, op: Op, given: Given) -> Any:
 
 
 def arrive_all(machine: Interpreter, given: Given) -> None:
-    """A product is done: it tells the barriers that it was given."""
+    """A product is done: it signals its barriers."""
     for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
         if wanted:
             copies_of(machine).arrive(barrier)

@@ -134,7 +134,7 @@ class AttributeParser(LocationParser):
         return self.list(self.type)
 
     def type_body(self, head: str) -> Type:
-        """The type `head` followed by what stands here, as op formats abbreviate it: `<f32>`."""
+        """The type `head` with the body that is next, as op formats abbreviate it: `<f32>`."""
         start = self.position
         return self._checked(self._type_after(head, start), start)
 
@@ -192,7 +192,7 @@ class AttributeParser(LocationParser):
         return tuple(shape)
 
     def _layout(self) -> str:
-        """The text of the attribute that stands here."""
+        """The text of the next attribute."""
         start = self.position
         layout = self.attribute()
         if not isinstance(layout, Opaque):
@@ -253,7 +253,7 @@ class AttributeParser(LocationParser):
     # Attributes
 
     def attributes(self) -> dict[str, Attribute]:
-        """`{a = 1 : i32, b}` if it stands here, else nothing."""
+        """`{a = 1 : i32, b}` if it stands next, else nothing."""
         if not self.looks_at("{"):
             return {}
         found: dict[str, Attribute] = {}
@@ -299,7 +299,7 @@ class AttributeParser(LocationParser):
         return Opaque(self._canonical(reference[1], self.text[start:end], start))
 
     def _aliased(self, name: str) -> Attribute:
-        """The attribute that the alias `name` stands for."""
+        """The attribute of the alias `name`."""
         found = self._attributes.get(name)
         if found is None:
             with self.inside(name):

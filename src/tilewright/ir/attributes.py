@@ -91,7 +91,7 @@ class CallLocation(NamedTuple):
 
 
 class FusedLocation(NamedTuple):
-    """Several places that one op stands for."""
+    """The locations of several ops that were merged into one."""
 
     locations: tuple[Location, ...]
 

@@ -19,8 +19,8 @@ from tilewright.ir.types import Type
 class ConstantPool:
     """The constants of one function, unique, at the start of its entry block.
 
-    Constants that already stand at the start are taken over. They are read when one is first asked for: most builders
-    of passes never ask.
+    Constants that already stand at the start are taken over. They are read when a constant is first asked for: most
+    builders of passes never need one.
     """
 
     __slots__ = ("_known", "_last", "block")

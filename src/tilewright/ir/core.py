@@ -270,7 +270,7 @@ class Block:
 
     Attributes:
         is_outer: an op with regions is in the block, or was.
-        listed: the ops in order, if somebody has asked for them since the last one came or went.
+        listed: the ops in order, if somebody has asked for them since the last change.
         kinds: the classes of the ops that are in the block or inside them, or were.
     """
 
@@ -327,7 +327,7 @@ class Block:
         return op
 
     def splice(self, ops: Iterable[Op], before: Op | None = None) -> None:
-        """Move ops from where they are to the place in front of `before`, or to the end."""
+        """Move ops from where they are to the place before `before`, or to the end."""
         for op in ops:
             op.unlink()
             self.insert(op, before)
@@ -494,6 +494,6 @@ def buffer_type(value: Value) -> MemDescType:
 
 
 def integer_in(op: Op, name: str) -> int | None:
-    """The whole number in an attribute that the kind of `op` does not declare; None where it is missing."""
+    """The whole number in an attribute that the kind of `op` does not declare; None if it is missing."""
     number = op.attributes.get(name)
     return int(number.value) if isinstance(number, Number) else None

@@ -25,7 +25,7 @@ class Effect(Enum):
     WRITE = auto()
     READ_WRITE = auto()
     ALLOCATE = auto()
-    """It gives memory of its own: removable when unused, never merged with another."""
+    """It allocates memory: removable when unused, never merged with another."""
     RECURSIVE = auto()
     """The effects of its regions."""
     UNKNOWN = auto()
@@ -111,8 +111,8 @@ GENERIC_FORM: dict[str, Callable[[dict[str, Any]], None]] = {}
 def declare(name: str, **facts: Any) -> OpDefinition:
     """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it.
 
-    The class in `kind` says which attributes are always there (`required` adds some whose fields do not tell), and how
-    many operands there are, if nothing else does.
+    The class in `kind` says which attributes are always there (`required` adds some that are not fields), and how many
+    operands there are, if nothing else does.
     """
     assert name not in OPS, f"{name} is declared twice"
     if "kind" in facts:
@@ -160,7 +160,7 @@ OUTER: set[type[Any]] = set()
 
 @cache
 def classes_of(kinds: tuple[type, ...], declared: int) -> frozenset[type]:
-    """The classes, and those below them, once so many kinds of ops are declared: asking one by one takes longer."""
+    """The classes, and those below them, once so many kinds of ops are declared: testing one by one takes longer."""
     below: list[type] = []
     for kind in kinds:
         below += kind.__subclasses__()

@@ -27,10 +27,10 @@ class VerificationError(Exception):
 
 
 class ParseError(Exception):
-    """Text that is not the IR it should be.
+    """Text that cannot be parsed as IR.
 
     Attributes:
-        problem: what was expected and what stands there.
+        problem: what was expected and what stands found.
         file, line, column: where; both numbers start at 1.
         source: the line of text.
     """
@@ -68,7 +68,7 @@ def place(op: Op) -> str:
 
 
 def source_of(location: Location) -> FileLocation:
-    """The innermost place in a file that `location` stands for; UNKNOWN if there is none."""
+    """The innermost source position of `location`; UNKNOWN if there is none."""
     match location:
         case FileLocation():
             return location

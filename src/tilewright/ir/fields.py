@@ -63,7 +63,7 @@ class Operand(Numbered):
 
 
 class OptionalOperand(Numbered):
-    """The operand at a place, or None where there are fewer; it may be set."""
+    """The operand at a place, or None if there are fewer; it may be set."""
 
     operands = (0, 1)
 
@@ -99,7 +99,7 @@ class NamedOperand(Named):
 
 
 class OptionalNamedOperand(Named):
-    """The operand that the op kind calls `name`, or None where the op has none; it may be set."""
+    """The operand that the op kind calls `name`, or None if the op has none; it may be set."""
 
     operands = (0, 1)
 

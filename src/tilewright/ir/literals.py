@@ -22,7 +22,7 @@ from tilewright.support.locks import importing
 
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
 _DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}
-"""Decimal digits that tell two neighbours apart (LLVM's estimate: 2 + precision * 59 / 196)."""
+"""Decimal digits that distinguish two neighbours (LLVM's estimate: 2 + precision * 59 / 196)."""
 
 
 def canonical(value: int | float, type: Type) -> int | float:

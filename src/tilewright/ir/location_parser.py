@@ -44,7 +44,7 @@ class LocationParser(Scanner):
         return end
 
     def location(self) -> Location | None:
-        """`loc(…)` if it stands here."""
+        """`loc(…)` if it stands next."""
         short = _ALIASED.match(self.text, self.position)
         if short is not None:
             self.position = short.end()
@@ -110,7 +110,7 @@ class LocationParser(Scanner):
         return self._aliased_location(reference[1], reference.start())
 
     def _aliased_location(self, name: str, start: int) -> Location:
-        """The location that the alias `name` at `start` stands for."""
+        """The location of the alias `name` at `start`."""
         known = self._locations.get(name)
         if known is not None:
             return known

@@ -25,7 +25,7 @@ class Firing(NamedTuple):
     Attributes:
         rule: its name and equation.
         before: the op it was applied to, as text.
-        after: what stands there now, line by line; empty when the op is gone without replacement.
+        after: the replacement, line by line; empty if there is none.
     """
 
     rule: str
@@ -49,7 +49,7 @@ def observing(observer: Callable[[Firing], None]) -> Iterator[None]:
 
 
 class _WatchedRewriter(Rewriter):
-    """A rewriter that tells an observer what happens to each op."""
+    """A rewriter that reports the change of each op to an observer."""
 
     def __init__(self, region: Region, observer: Callable[[Firing], None]) -> None:
         super().__init__(region)
@@ -70,7 +70,7 @@ class _WatchedRewriter(Rewriter):
         super().replace(op, values)
 
     def visit(self, op: Op, rules: Rules, folds: Folds) -> Rule | Fold | None:
-        """Visit an op like `Rewriter.visit`, then tell the observer."""
+        """Visit an op like `Rewriter.visit`, then notify the observer."""
         names = self._names = self._names or Names(self._function)
         before = _text(op, names)
         self._made = []

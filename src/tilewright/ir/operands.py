@@ -21,13 +21,13 @@ SEGMENTS = "operandSegmentSizes"
 
 
 def operand(op: Op, name: str) -> Value | None:
-    """The operand `name` of `op`; None where it has none."""
+    """The operand `name` of `op`; None if it has none."""
     found = operand_group(op, name)
     return found[0] if found else None
 
 
 def operand_group(op: Op, name: str) -> list[Value]:
-    """The operands that `name` stands for."""
+    """The operands with this name."""
     return operand_groups(op)[name]
 
 
@@ -80,7 +80,7 @@ def check_operand_groups(op: Op) -> None:
 
 
 def operand_groups_fit(op: Op) -> bool:
-    """Whether the operands of `op` can be asked for by name."""
+    """Whether the operands of `op` can be accessed by name."""
     try:
         check_operand_groups(op)
     except VerificationError:
@@ -89,7 +89,7 @@ def operand_groups_fit(op: Op) -> bool:
 
 
 def set_operand_groups(op: Op, groups: dict[str, Sequence[Value]]) -> None:
-    """Replace the operands of `op`; names that are missing keep what they stand for."""
+    """Replace the operands of `op`; missing names keep their operands."""
     merged: dict[str, Sequence[Value]] = {**operand_groups(op), **groups}
     op.set_operands(value for group in merged.values() for value in group)
     op.attributes.update(segment_attribute(op.definition.operand_names, [len(group) for group in merged.values()]))

@@ -47,7 +47,7 @@ class Argument(NamedTuple):
 
 
 def parse_module(text: str, file: str = "<string>") -> Op:
-    """The module in `text`; ops that stand in no module get one.
+    """The module in `text`; ops outside of a module get one.
 
     Args:
         text: MLIR text.
@@ -65,7 +65,7 @@ class Parser(AttributeParser):
     Args:
         text: MLIR text.
         file: its name, for messages.
-        unregistered: accept ops that nobody declared, in generic form; they may do anything.
+        unregistered: accept undeclared ops in generic form; they may have any effect.
     """
 
     def __init__(self, text: str, file: str = "<string>", *, unregistered: bool = False) -> None:
@@ -184,7 +184,7 @@ class Parser(AttributeParser):
     # Ops
 
     def place(self, position: int) -> Location:
-        """The location of an op whose text starts at `position` and does not give one; here nobody asks."""
+        """The location of an op whose text starts at `position` and does not give one; unused here."""
         return UNKNOWN
 
     def operation(self) -> Op:

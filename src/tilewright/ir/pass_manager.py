@@ -45,7 +45,7 @@ def run_passes(
         timings: gets the seconds each pass took (its verification included); repeated passes add up.
 
     Raises:
-        VerificationError: when a pass leaves malformed IR behind; names the pass.
+        VerificationError: when a pass leaves malformed IR; names the pass.
     """
     for name, function, _ in passes:
         start = perf_counter()

@@ -23,7 +23,7 @@ from tilewright.ir.types import Type
 Folded: TypeAlias = "Value | Number | Sequence[Value | Number] | None"
 Fold: TypeAlias = Callable[[Any], Folded]
 Rule: TypeAlias = "Callable[[Any, Rewriter], bool]"
-"""A rule: it takes an op of the class that the kinds of its row in a table have, which mypy cannot tell from a name."""
+"""A rule: it takes an op of the class of the kinds in its row, which mypy cannot derive from a name."""
 Folds: TypeAlias = Mapping[str, Sequence[Fold]]
 Rules: TypeAlias = Mapping[str, Sequence[Rule]]
 """Rules per name of an op, tried in order."""
@@ -62,10 +62,10 @@ class Rewriter:
         attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Op:
-        """A new op of kind `name` in front of `before`, with its location.
+        """A new op of kind `name` before `before`, with its location.
 
         Args:
-            before: the op that the new one stands in front of.
+            before: the op that the new one stands before.
             name: a declared kind of ops.
             regions: the regions, which the op takes over.
         """
@@ -92,7 +92,7 @@ class Rewriter:
         self.erase(op)
 
     def erase(self, op: Op) -> None:
-        """Remove `op`, whose results nobody uses; its operands may become dead."""
+        """Remove `op`, whose unused results; its operands may become dead."""
         self.changed = True
         operands = list(op.operands)
         nested = [inner for region in op.regions for inner in region.walk()]
@@ -134,7 +134,7 @@ class Rewriter:
             self.revisit_later(owner.region.op)
 
     def revisit_later(self, op: Op) -> None:
-        """Look at `op` (again) after everything else: for ops with regions, once what is inside has come to rest."""
+        """Look at `op` (again) after everything else: for ops with regions, once the ops inside no longer change."""
         if op not in self._queued:
             self._queued.add(op)
             self._worklist.insert(0, op)
@@ -169,7 +169,7 @@ class Rewriter:
         return region is not None
 
     def remove_dead_constants(self) -> None:
-        """Erase constants nobody uses."""
+        """Erase unused constants."""
         for op in self._pool.block:
             if op.definition.constant and not op.results[0].uses:
                 op.erase()

@@ -123,7 +123,7 @@ class Scanner:
         return match[1] or unquoted(match[2])
 
     def number_text(self) -> str:
-        """A number literal as it stands."""
+        """The text of a number literal."""
         return self.demand(_NUMBER, "a number")[1]
 
     def integer(self) -> int:

@@ -94,7 +94,7 @@ class Type:
 
 
 class IntType(Type):
-    """An integer of `bits` bits; `i1` is the truth value. Only blocks of descriptors tell a `sign` (s, u)."""
+    """An integer of `bits` bits; `i1` is the truth value. Only blocks of descriptors have a `sign` (s, u)."""
 
     __slots__ = ("_bits", "sign")
     _interned: ClassVar[dict[tuple[int, str], IntType]] = {}
@@ -114,7 +114,7 @@ class IntType(Type):
 
 
 class NamedType(Type):
-    """A type that its class and its name tell completely."""
+    """A type that is determined by its class and its name."""
 
     __slots__ = ()
     _named: ClassVar[dict[tuple[type, str], Any]] = {}

@@ -52,7 +52,7 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
 
 _Facts: TypeAlias = tuple[int, int, int | None, bool, tuple[str, ...], int | None, Callable[[Any], None] | None]
 _FACTS: dict[OpDefinition, _Facts] = {}
-"""The facts that every op of a kind is checked by: to ask its definition for each takes a fifth of the time."""
+"""The facts by which ops of a kind are checked: reading them from its definition takes a fifth of the time."""
 
 
 def _facts_of(definition: OpDefinition) -> _Facts:

@@ -16,7 +16,7 @@ _IN_SIGNATURES = ("const", "constexpr")
 """The names that stand in the signatures of kernels; all others are in `names`."""
 
 _lazy: dict[str, Any] = {}
-"""Objects that were asked for, by name: while a name means this object, kernels that use it depend on nothing else."""
+"""Accessed objects by name: while a name refers to this object, kernels that use it depend on nothing else."""
 
 
 def __getattr__(name: str) -> Any:

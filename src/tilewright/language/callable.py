@@ -82,7 +82,7 @@ def must_use_result(marked: Any, used: bool | str = True) -> Any:
     """Marks a function whose result must not be dropped: a call as a statement of its own is a CompilationError.
 
     Args:
-        marked: the function, or advice for those who drop the result (then a decorator is returned).
+        marked: the function, or advice for callers that drop the result (then a decorator is returned).
         used: the advice, or False to take the mark away.
     """
     if isinstance(marked, str):

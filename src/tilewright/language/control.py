@@ -130,9 +130,9 @@ def scan(f: Function, init: Any, xs: Any) -> tuple[Any, tuple[Any, ...]]:
     Args:
         f: takes the value and an item, returns the next value and a result.
         init: the first value.
-        xs: a tuple, `range` or `tl.static_range`; the turns are unrolled.
+        xs: a tuple, `range` or `tl.static_range`; the iterations are unrolled.
 
-    Returns: the last value, and the results of all turns.
+    Returns: the last value, and the results of all iterations.
 
     Raises:
         CompilationError: `xs` is not known at compile time.

@@ -42,7 +42,7 @@ OTHER_NAMES = {
 
 
 def counterpart(name: str) -> str | None:
-    """The function of the language that computes what a function of that name does; None where there is none."""
+    """The function of the language that computes what a function of that name does; None if there is none."""
     name = OTHER_NAMES.get(name, name)
     if name in OF_LANGUAGE:
         return f"tl.{name}"

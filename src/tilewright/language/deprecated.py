@@ -57,7 +57,7 @@ def deprecated(module: str, name: str) -> Any:
 
 
 def _in_libdevice(module: str, name: str) -> str | None:
-    """The present name of a function of libdevice that is asked for under a deprecated one; else None."""
+    """The present name of a function of libdevice with this deprecated name; else None."""
     held = module == "tl.math" and not name.startswith("_") and name in _named(LIBDEVICE).__all__
     return f"{LIBDEVICE}.{name}" if held else None
 

@@ -91,12 +91,12 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
             raise _unfit("padding_option", padding, f"zero: {self.dtype} has no NaN")
 
     def load(self, offsets: Any) -> Any:
-        """The block at `offsets`; what lies outside the tensor is padding."""
+        """The block at `offsets`; elements outside the tensor are padding."""
         axes = tuple(range(len(self.block_shape)))
         return memory.load(self._block_pointer(offsets), boundary_check=axes, padding_option=self.padding)
 
     def store(self, offsets: Any, value: Any) -> None:
-        """Write `value` to the block at `offsets`; what lies outside the tensor is dropped."""
+        """Write `value` to the block at `offsets`; elements outside the tensor are dropped."""
         axes = tuple(range(len(self.block_shape)))
         memory.store(self._block_pointer(offsets), self._checked_block(value, "store"), boundary_check=axes)
 
@@ -222,11 +222,11 @@ class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
         self.handle = handle
 
     def load(self, offsets: Any) -> Any:
-        """The block at `offsets`; what lies outside the tensor is padding."""
+        """The block at `offsets`; elements outside the tensor are padding."""
         return load_block(self.handle, self._checked(offsets), self.block_type)
 
     def store(self, offsets: Any, value: Any) -> None:
-        """Write `value` to the block at `offsets`; what lies outside the tensor is dropped."""
+        """Write `value` to the block at `offsets`; elements outside the tensor are dropped."""
         check_writable(self.base)
         block = operations.cast(self._checked_block(value, "store"), self.dtype)
         store_block(self.handle, self._checked(offsets), block)
@@ -307,7 +307,7 @@ accept_semantic(globals())
 
 
 def experimental_descriptor_load(desc: tensor_descriptor, offsets: Any, block_shape: Any, dtype: Any) -> Any:
-    """The block at `offsets`, whose elements are taken for `dtype`.
+    """The block at `offsets`, with elements of type `dtype`.
 
     Args:
         desc: what is read.

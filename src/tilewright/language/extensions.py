@@ -50,7 +50,7 @@ SEMANTIC = Semantic()
 
 
 def is_extension(callee: Any) -> bool:
-    """Whether somebody else's function (or class) says that it belongs to the language."""
+    """Whether a function (or class) of another package is marked as part of the language."""
     return getattr(callee, core.BUILTIN, False) and not str(callee.__module__).startswith("tilewright.")
 
 

@@ -61,7 +61,7 @@ class range:  # noqa: N801 - Triton's name
         kind = promote(promote(kinds[0], kinds[1]), kinds[2])
         kind = kind if kind.integer else int32
         start, end, step = (_known(limit, kind) for limit in limits)
-        if isinstance(limits[2], Tile) and step <= 0:  # compiled, such a loop has no turn: it counts up
+        if isinstance(limits[2], Tile) and step <= 0:  # compiled, such a loop has no iteration: it counts up
             return
         for counter in builtins.range(start, end, step):
             yield constant(counter % (1 << kind.primitive_bitwidth) if kind.is_int_unsigned() else counter, kind)
@@ -116,7 +116,7 @@ class async_task:  # noqa: N801 - Triton's name
     """`with tl.async_task([0]): …` of Triton 3.5: which warps run the block; here all do, one block after the other.
 
     Args:
-        task_ids: numbers of groups of warps; they have no meaning here.
+        task_ids: numbers of warp groups; they have no meaning here.
     """
 
     def __init__(self, task_ids: Any) -> None:

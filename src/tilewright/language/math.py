@@ -60,12 +60,12 @@ def abs(x: Any) -> Any:
 
 
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> Any:
-    """x / y of floats; `ieee_rounding` asks for the correctly rounded quotient, `approx` allows a rough one.
+    """x / y of floats; `ieee_rounding` asks for the correctly rounded quotient, `approx` allows an approximate one.
 
     Args:
         x, y: tiles or numbers of floats, which broadcast.
         ieee_rounding: round correctly.
-        approx: a rough quotient is enough, on GPUs.
+        approx: an approximate quotient is enough, on GPUs.
     """
     return arithmetic.fdiv(x, y, rounded=bool(unwrap(ieee_rounding)), approximate=bool(unwrap(approx)))
 

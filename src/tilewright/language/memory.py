@@ -39,7 +39,7 @@ def load(
         mask: where to load; masked-off elements touch no memory.
         other: the value of masked-off elements; without it they are undefined.
         boundary_check: for block pointers, the axes that may leave the tensor.
-        padding_option: for block pointers, what stands outside: `zero` or `nan`.
+        padding_option: for block pointers, the value outside: `zero` or `nan`.
         cache_modifier, eviction_policy: hints.
         volatile: the value may change at any time.
 
@@ -125,7 +125,7 @@ def advance(base: Any, offsets: Any) -> Any:
 
 
 def _combining(operation: str, doc: str) -> Callable[..., Any]:
-    """The function that combines memory with a value; returns what was there before."""
+    """The function that combines memory with a value and returns the old value."""
 
     def function(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
         return atomics.atomic_rmw(operation, pointer, val, mask, sem=sem, scope=scope)
@@ -156,7 +156,7 @@ atomic_xchg = _combining("xchg", "Replace memory by `val`.")
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
-    """Write `val` where memory equals `cmp`; returns what was there before.
+    """Write `val` where memory equals `cmp`; returns the old value.
 
     Args:
         pointer: where, a tile of pointers or a scalar, to elements of 16, 32 or 64 bits.

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def members(names: Mapping[str, str]) -> dict[str, Any]:
-    """The objects that the names of modules stand for; `new=old` is called `old` in its module."""
+    """The objects of names in modules; `new=old` is called `old` in its module."""
     found: dict[str, Any] = {}
     for path, words in names.items():
         module = import_module(f"tilewright.{path}")
@@ -60,7 +60,7 @@ CORE = members(
         ),
     }
 )
-"""The names of `tl.core` and what they stand for."""
+"""The names of `tl.core` and their objects."""
 ALL = CORE | members(
     {
         "language": "core extra math random standard target_info",
@@ -77,4 +77,4 @@ ALL = CORE | members(
         ),
     }
 )
-"""The names of `tl` and what they stand for."""
+"""The names of `tl` and their objects."""

@@ -142,7 +142,7 @@ def dot(
     """The matrix product `input @ other + acc`.
 
     Args:
-        input, other: tiles M × K and K × N of one element type, or with the same extent in front, a batch.
+        input, other: tiles M × K and K × N of one element type, or with the same leading extent, a batch.
         acc: a tile M × N that the product is added to; 0 by default.
         input_precision: for fp32: `ieee`, or `tf32`, `tf32x3` and their like, which a CPU computes as `ieee`.
         allow_tf32: an older way to say it: True is `tf32`, False `ieee`.
@@ -196,7 +196,7 @@ def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any
         input: a tile, or a tuple of tiles of equal shape.
         axis: which axis disappears.
         combine_fn: takes as many left and right scalars as there are tiles and returns as many; it must be associative
-            and commutative, as vectors and threads combine what they have at hand. A scan keeps the order.
+            and commutative, as vectors and threads combine elements in any order. A scan keeps the order.
         keep_dims: keep the axis with extent 1.
     """
     tiles = input if isinstance(input, (builtins.tuple, list)) else (input,)

@@ -3,7 +3,7 @@
 block = load_ragged(desc, slice_off, slice_size, [row, column])        rows slice_off + row …, zeros from slice_size on
 
 A descriptor clips at the ends of its axes only. Therefore the ragged axis is declared with R = 2³⁰ rows and accessed
-near its end; an axis in front of all, with the same stride, selects where the slice ends; and another axis leads back:
+near its end; a first axis, with the same stride, selects where the slice ends; and another axis leads back:
 R steps of 2³⁴ elements less one row are 2⁶⁴ elements, which is zero, less R rows.
 
     address = tensor - R + (slice_off + slice_size) + (R - slice_size + row) = tensor + slice_off + row
@@ -24,7 +24,7 @@ from tilewright.semantics.constexpr import unwrap
 
 
 def load_ragged(TMA: tensor_descriptor, slice_off: Any, slice_size: Any, coords: Any, ragged_dim: Any = 0) -> Any:  # noqa: N803 - Triton's name
-    """The block at `coords` within a slice; what lies behind the slice is zero.
+    """The block at `coords` within a slice; elements lies behind the slice are zero.
 
     Args:
         TMA: a ragged descriptor.

@@ -123,7 +123,7 @@ def _of_format(tile: Any, format: str) -> Any:
 
 
 def _check_scales(lhs: Shape, lhs_scale: Any, rhs: Shape, rhs_scale: Any) -> None:
-    """Raise unless each scale has the rows of its side and stands for as many elements along K as the other's."""
+    """Raise unless each scale has the rows of its operand and covers as many elements along K as the other's."""
     factors = []
     for name, rows, scale in (("lhs_scale", lhs, lhs_scale), ("rhs_scale", rhs, rhs_scale)):
         if scale is None:

@@ -70,7 +70,7 @@ def broadcast(input: Any, other: Any) -> tuple:
     """Both tiles stretched to their common shape.
 
     Args:
-        input, other: tiles or numbers whose shapes meet as NumPy's do.
+        input, other: tiles or numbers whose shapes broadcast as NumPy's do.
     """
     return tuple(broadcast_pair(to_tensor(input), to_tensor(other)))
 

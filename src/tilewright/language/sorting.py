@@ -91,7 +91,7 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> Any:
 
 
 def _merge(x: Any, axis: int, size: int, *, descending: bool, alternating: bool) -> Any:
-    """Sort runs of `size` that are bitonic; `alternating` turns every second run around."""
+    """Sort runs of `size` that are bitonic; `alternating` reverses every second run."""
     index = positions(x, axis)
     backwards: Any = descending
     if alternating:

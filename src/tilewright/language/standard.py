@@ -141,7 +141,7 @@ def unsqueeze(x: Any, dim: Any) -> Any:
 
 
 def interleave(a: Any, b: Any) -> Any:
-    """The elements of both tiles in turns along the last axis.
+    """The elements of both tiles, alternating along the last axis.
 
     Args:
         a, b: tiles of equal shape and element type.

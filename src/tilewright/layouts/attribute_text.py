@@ -74,7 +74,7 @@ class Reader:
         return token
 
     def skip(self, mark: str) -> bool:
-        """Whether `mark` stands here; goes behind it."""
+        """Whether `mark` stands next; moves past it."""
         if self.token != mark or self.kind != "mark":
             return False
         self.advance()
@@ -93,7 +93,7 @@ class Reader:
         return found
 
     def value(self) -> Value:
-        """The value that stands here, of any kind."""
+        """The next value, of any kind."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise LayoutError(f"more than {MAX_DEPTH} brackets inside each other", self.offset)

@@ -52,7 +52,7 @@ def split_over_ctas(shape: Sequence[int], size_per_thread: Sequence[int], order:
 
 
 def fill(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers) -> Blocked:
-    """A blocked layout that gives every lane, warp and CTA a part of the tile, as far as it reaches.
+    """A blocked layout that gives every lane, warp and CTA a part of the tile, until it is covered.
 
     Args:
         shape: extents of the tile.

@@ -111,7 +111,7 @@ def nvidia_operand_layout(layout: DotOperand, parent: NvidiaMma, shape: tuple[in
 def scale_layout(shape: tuple[int, ...], op_index: int, warps_per_cta: tuple[int, ...], cga: Bases) -> LinearLayout:
     """The scales of a factor of `mma.sync` on sm_120: a row each, a thread has all of it, four or two threads the same.
 
-    The tile of `shape` has what is not summed over as rows, and the groups of what is as columns.
+    The tile of `shape` has M or N as rows, and the groups of what is as columns.
     """
     walk = Walk(2)
     walk.along("register", 1, shape[1])
@@ -124,7 +124,7 @@ def scale_layout(shape: tuple[int, ...], op_index: int, warps_per_cta: tuple[int
 
 
 def blocked_operand_layout(layout: DotOperand, parent: Blocked, shape: tuple[int, ...]) -> LinearLayout:
-    """Every thread has all of what is summed over."""
+    """Every thread has all of K."""
     inner = operand_order(layout.op_index, len(shape))[0]
     walk = Walk(len(shape))
     sizes = [shape[axis] if axis == inner else size for axis, size in enumerate(parent.size_per_thread)]

@@ -82,7 +82,7 @@ class Blocked(Distributed):
 
 
 class Slice(Distributed):
-    """The layout of what is left when dimension `dim` of a tile with layout `parent` is taken away."""
+    """The layout of a tile with layout `parent` after dimension `dim` is removed."""
 
     name: ClassVar[str] = "ttg.slice"
     keys: ClassVar[tuple[Key, ...]] = (Key("dim", "dim", integer), Key("parent", "parent", layout))

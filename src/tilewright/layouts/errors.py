@@ -7,7 +7,7 @@ class LayoutError(Exception):
     """Text that is no layout, a layout that breaks a rule of its kind, or one that does not fit a shape.
 
     Attributes:
-        problem: what was expected and what stands there.
+        problem: what was expected and what stands found.
         offset: where in the text; None when the text as a whole is meant.
     """
 

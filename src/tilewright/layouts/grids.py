@@ -21,7 +21,7 @@ class Cell(NamedTuple):
     """Neighbours of a row.
 
     Attributes:
-        text: what stands in the cell.
+        text: the text of the cell.
         kind: what gives the colour: the warp, or the bank.
         shade: the lane, or the row of banks.
     """

@@ -214,7 +214,7 @@ def split(layout: Distributed, shape: Shape) -> Distributed:
 
 
 def split_or_none(layout: Distributed, shape: Shape) -> Distributed | None:
-    """The layouts that `split` gives; None where that raises."""
+    """The layouts that `split` gives; None if that raises."""
     try:
         return split(layout, shape)
     except LayoutError:

@@ -129,7 +129,7 @@ def reshaped_buffer(layout: Shared, shape: Shape, result: Shape) -> Shared:
 
 
 def _linear(layout: Shared, shape: Shape) -> object:
-    """The linear layout; None where there is none."""
+    """The linear layout; None if there is none."""
     try:
         return to_linear_layout(layout, shape)
     except LayoutError:

@@ -100,7 +100,7 @@ def _table(cells: Sequence[str], shape: Sequence[int], separator: str) -> str:
 
 
 def _axes_at(row: int, extents: Sequence[int]) -> int:
-    """How many axes, from the last one on, begin anew at a row."""
+    """How many axes, from the last one on, begin again at a row."""
     count = 0
     for extent in reversed(extents):
         if row % extent:

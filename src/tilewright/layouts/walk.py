@@ -124,7 +124,7 @@ def operand_order(op_index: int, rank: int) -> tuple[int, ...]:
 
 
 def without_steps_along(cga: Bases, axis: int) -> Bases:
-    """The division in which blocks hold copies along `axis`: every operand has all of what is summed over."""
+    """The division in which blocks hold copies along `axis`: every operand has all of K."""
     return tuple(tuple(0 if dim == axis else step for dim, step in enumerate(row)) for row in cga)
 
 

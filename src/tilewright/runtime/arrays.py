@@ -67,7 +67,7 @@ class ArrayView(NamedTuple):
     Attributes:
         element: Triton's name of the element type.
         writable: whether a kernel may store to it.
-        memory: the memory that it is in; "" where its class does not tell.
+        memory: the memory that it is in; "" if its class does not say.
     """
 
     element: str

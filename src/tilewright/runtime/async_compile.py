@@ -49,7 +49,7 @@ class FutureKernel:
         self._awaited = awaited
 
     def result(self, ignore_errors: bool = False) -> Any:
-        """The kernel; with `ignore_errors`, None where it cannot be compiled."""
+        """The kernel; with `ignore_errors`, None if it cannot be compiled."""
         if self.kernel is None:
             try:
                 kernel = self._awaited(self.future) if self._awaited else self.future.result()

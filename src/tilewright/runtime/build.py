@@ -83,7 +83,7 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
 
 
 def _report(kernel: CompiledKernel, job: _Job, *, is_new: bool) -> None:
-    """Tell listener and trace what was done and how long it took."""
+    """Report to listener and trace what was done and how long it took."""
     steps = [(name, int(1000 * milliseconds)) for name, milliseconds in kernel.metadata.times.items()] if is_new else []
     rest = max(1, int(1e6 * (perf_counter() - job.begin)) - sum(time for _, time in steps))
     begin = steps[0][1] if steps else rest
@@ -247,7 +247,7 @@ def _linked(artifact: Artifact, backend: BaseBackend) -> Image | None:
 
 
 def _stored(job: _Job) -> CompiledKernel | None:
-    """The kernel out of the cache, None where it is not there."""
+    """The kernel out of the cache, None if it is not there."""
     stored = load(job.digest, job.name)
     return _from_disk(stored, job) if stored else None
 
@@ -319,7 +319,7 @@ def _dump(artifact: Artifact, source: Source) -> None:
 
 
 class PreparationCounter:
-    """The number of preparations; whoever begins one adds to it."""
+    """The number of preparations; each one that begins adds to it."""
 
     count = 0
 

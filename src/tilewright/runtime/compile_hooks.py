@@ -31,7 +31,7 @@ _DEFAULTS = {
     "launch_cooperative_grid": False,
     "extern_libs": (),
 }
-"""The options that hooks are told of by name, and what they are when the launch does not say."""
+"""The options that hooks get by name, and their values if the launch does not set them."""
 
 
 class JitFunctionInfo(NamedTuple):
@@ -43,7 +43,7 @@ class JitFunctionInfo(NamedTuple):
 
 
 def tell(hook: Callable[..., Any], compilation: Compilation) -> bool:
-    """Call a hook; returns whether it forbids what it was told of."""
+    """Call a hook; returns whether it forbids the compilation."""
     function, options = compilation.function, _DEFAULTS | dict(compilation.options)
     told = {name: options[name] for name in _DEFAULTS}
     if isinstance(told["extern_libs"], dict):

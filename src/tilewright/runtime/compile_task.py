@@ -81,7 +81,7 @@ class CompileTask:
             raise
 
     def awaited(self, future: Future[Any]) -> CompiledKernel:
-        """The kernel, whatever became of the task: it is compiled here if nobody else did it.
+        """The kernel, whatever became of the task: it is compiled here if the task did not.
 
         Raises:
             Exception: the compilation failed.
@@ -146,7 +146,7 @@ class ArrivedTask(NamedTuple):
         functions: the kernel, and those that it has as constants; pickled.
         symbol: the kernel's name in compiled code.
         data: the specialisation, as `compile_hooks.specialization_data` writes it.
-        digest: of the cache key, as whoever waits has it.
+        digest: of the cache key, as computed by the waiting process.
     """
 
     functions: Any

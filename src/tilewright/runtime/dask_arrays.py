@@ -64,7 +64,7 @@ def folded_blocks(
         fold: the fold of a block; of a block and what is before it.
         axes: sorted.
         dtype: of the result.
-        initial: a number in front of the first element, or None.
+        initial: a number before the first element, or None.
 
     Raises:
         ValueError: there are no elements, and no `initial`.

@@ -209,7 +209,7 @@ def _is_standard(python: FunctionType) -> bool:
 
 
 def _module_text(module: ModuleType) -> str:
-    """The name of a module, which it is not asked for: `torch.classes` takes any attribute for a class."""
+    """The name of a module, without reading its attributes: `torch.classes` takes any attribute for a class."""
     return f"module({vars(module).get('__name__')})"
 
 
@@ -336,7 +336,7 @@ def _key(name: str, namespace: Namespace) -> tuple[str, int]:
 def _is_as_given(namespace: Mapping[str, Any], name: str) -> bool:
     """Whether a name of this package means what it should: the compiler's identity stands for that.
 
-    A name that nobody asked for yet counts too, so that nothing is imported for kernels from the disk cache.
+    A name that was not accessed yet counts too, so that nothing is imported for kernels from the disk cache.
     """
     return namespace.get(name, ABSENT) is namespace.get("_lazy", {}).get(name, ABSENT)
 
@@ -373,7 +373,7 @@ def _captured(python: FunctionType, name: str) -> Namespace:
 
 
 def _may_change(value: Any) -> bool:
-    """Whether somebody could give the variable another value: functions, modules and callees stay what they are."""
+    """Whether the variable could get another value: functions, modules and callees do not change."""
     return not isinstance(value, _DEFINITIONS) and not (callable(value) and not isinstance(value, _VALUES))
 
 

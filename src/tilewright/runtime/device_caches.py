@@ -48,7 +48,7 @@ class DeviceCaches(dict[Hashable, tuple[Any, ...]]):
     """The caches of each device. There is one, the CPU; `0`, `"cpu"` and `"cpu:0"` are names of it.
 
     Args:
-        entry: makes (kernels, keys, target, backend, binder) when somebody asks for it.
+        entry: makes (kernels, keys, target, backend, binder) on demand.
         clear: empties the kernels.
     """
 

@@ -27,7 +27,7 @@ from tilewright.support.named_tuple import NamedTuple
 
 
 class Figures(NamedTuple):
-    """The facts that a machine tells of a kernel that it has loaded.
+    """The facts that a device reports of a loaded kernel.
 
     Attributes:
         module, function: its handles of the code.
@@ -84,7 +84,7 @@ class Device(ABC):
         """
 
     def unload(self, figures: Figures) -> None:  # noqa: B027 - a machine need not care
-        """Forget what `load` gave, of a kernel that nobody can launch any more."""
+        """Forget the result of `load` for a kernel that can no longer be launched."""
 
     def specialization(
         self, kernel: Any, values: Sequence[int | float | ArrayView], stream: int | None

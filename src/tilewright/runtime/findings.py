@@ -123,7 +123,7 @@ class Race(_Bad):
 
 
 class Unwritten(_Bad):
-    """A load of what nobody stored."""
+    """A load of an uninitialised element."""
 
     title: ClassVar[str] = "{access} of memory that was never written"
     label: ClassVar[str] = "{element}{shape}, {program}"

@@ -24,7 +24,7 @@ NAMES = ("ttgir", "ptx", "cubin", "sass")
 
 
 class NoGpuStageError(TilewrightError, RuntimeError):
-    """A kernel for a CPU cannot be compiled for a GPU as far as somebody asks."""
+    """A kernel for a CPU cannot be compiled to the requested stage of a GPU."""
 
 
 class GpuStages:

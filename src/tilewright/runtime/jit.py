@@ -165,7 +165,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         self.pre_run_hooks.append(hook)
 
     def preload(self, specialization_data: str) -> CompiledKernel | None:
-        """Compile, or load from disk, what a cache hook was told of: `compile["specialization_data"]`.
+        """Compile, or load from disk, the kernel that a cache hook got as `compile["specialization_data"]`.
 
         Raises:
             RuntimeError: the text is about another kernel or another machine.
@@ -210,7 +210,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         forget_launches()
 
     def forget_launches(self) -> None:
-        """Make the next launches look up their kernel anew."""
+        """Make the next launches look up their kernel again."""
         if self._launcher is not None:
             self._launcher.clear()
 
@@ -334,7 +334,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
 
 def _tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
-    """Call a hook, if there is one; returns whether it forbids what it was told of."""
+    """Call a hook, if there is one; returns whether it forbids the compilation."""
     return hook is not None and lazy_imports.tell(hook, compilation)
 
 
@@ -342,7 +342,7 @@ _functions: WeakSet[JITFunction] = WeakSet()
 
 
 def forget_launches() -> None:
-    """Make all kernels look up their next launches anew."""
+    """Make all kernels look up their next launches again."""
     for function in tuple(_functions):
         function.forget_launches()
 

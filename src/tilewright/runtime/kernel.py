@@ -44,7 +44,7 @@ MAX_EXTENTS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
 class Image(NamedTuple):
     """Linked machine code: bytes that run wherever they are mapped, and where in them the kernel begins.
 
-    `runs_here` tells whether this machine has the instructions that the code uses.
+    `runs_here` says whether this machine has the instructions that the code uses.
     """
 
     code: bytes
@@ -61,7 +61,7 @@ class CompiledKernel:
 
     Attributes:
         asm: the stages: `source`, `ttir`, …, `asm`, `obj`; of a kernel for a CPU also, compiled for the GPU that
-            TILEWRIGHT_GPU_ARCH names when somebody asks for one of them: `ttgir`, `ptx`, `cubin`, `sass`.
+            TILEWRIGHT_GPU_ARCH names on demand: `ttgir`, `ptx`, `cubin`, `sass`.
         metadata: facts: options, `scratch_bytes`, `arguments`, `stored` …
         hash: digest of everything that the code depends on.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
@@ -151,7 +151,7 @@ class CompiledKernel:
         return self.function
 
     def _init_handles(self) -> None:
-        """Map the machine code, or load it to the current device, if that was not done; hooks are told."""
+        """Map the machine code, or load it to the current device, if that was not done; hooks are called."""
         vars(self).pop("run", None)  # torch sets it to None in kernels that it has unpickled
         device = None if self._image else devices.device_of(self.metadata.target, ())
         if device is not None:
@@ -171,7 +171,7 @@ class CompiledKernel:
             self._tell(knobs.runtime.kernel_load_end_hook)
 
     def loaded_on(self, device: Device) -> Figures:
-        """The facts that a device tells of the kernel, which is loaded there if it was not; hooks are told.
+        """The facts that a device reports of the kernel, which is loaded there if necessary; hooks are called.
 
         Raises:
             OutOfResources: the kernel needs more than the device has.
@@ -192,7 +192,7 @@ class CompiledKernel:
             hook(self.module, self.function, self.name, self.metadata_group, self.hash)
 
     def __del__(self) -> None:
-        """Tell hooks that the kernel goes; its code goes with the object, when nothing refers to it any more."""
+        """Notify hooks that the kernel is deleted; its code is freed with the last reference to it."""
         if getattr(self, "module", None) is not None:
             self._tell(knobs.runtime.kernel_unload_hook)
             self.module = None
@@ -200,7 +200,7 @@ class CompiledKernel:
                 device.unload(figures)
 
     def launch_metadata(self, grid: Sequence[int], stream: int | None, *args: Any) -> LazyDict:
-        """The facts that launch hooks are told of a launch.
+        """The facts of a launch for launch hooks.
 
         Args:
             stream: the handle of a stream; None: the current one.
@@ -423,7 +423,7 @@ def _launch_values(
     """A launch that one of `natives`, which the kernel or its caller owns, does not know; it will know the next one.
 
     Args:
-        listener: who hears what the next launches report; None: nobody, and kernels that report are not known then.
+        listener: receives reports of the next launches; None: kernels that report are not known then.
     """
     kernel, native = weak(), natives[0]()
     assert kernel is not None, "it launches"

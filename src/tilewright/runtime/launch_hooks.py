@@ -22,7 +22,7 @@ from tilewright.support.locks import fork_safe_lock
 
 
 class LazyDict:
-    """The argument of launch hooks: a dict, and functions that give further entries when somebody asks for it."""
+    """The argument of launch hooks: a dict, and functions that give further entries on demand."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = dict(data)
@@ -49,7 +49,7 @@ class _State:
 
 
 def is_on() -> bool:
-    """Whether each launch has to tell somebody."""
+    """Whether each launch must call hooks or the trace."""
     return _State.on
 
 
@@ -59,7 +59,7 @@ def on_other_code(forget: Callable[[], None]) -> None:
 
 
 def forget() -> None:
-    """Make all kernels look up their next launches anew."""
+    """Make all kernels look up their next launches again."""
     _State.forget()
 
 

@@ -30,7 +30,7 @@ _SECONDS = 120
 
 @cache
 def failure() -> str:
-    """The reason why compiled kernels cannot be trusted here, of which a RuntimeWarning tells; "" where they can."""
+    """The reason why compiled kernels cannot be trusted here, which a RuntimeWarning gives; "" if they can."""
     if not SYSTEM.wants_proof or _is_proven():
         return ""
     reason = _reason()

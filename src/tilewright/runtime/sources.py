@@ -127,7 +127,7 @@ class ASTSource:
         return str(self.fn.listing())
 
     def hash(self) -> str:
-        """64 hexadecimal digits that stand for function and signature, whoever compiles it."""
+        """64 hexadecimal digits that identify function and signature, for every compiler."""
         return hash_of(f"{self.identity}-{signature_text(self.specs)}".encode()).hexdigest()
 
     def parse_options(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class ASTSource:
         """The kernel as a module of TTIR before any pass.
 
         Args:
-            target: not asked, the options say it all.
+            target: unused, the options have all of it.
             options: those of a back end.
             codegen_fns, module_map, context: what Triton's front end needs further, and this one does not.
         """

@@ -60,7 +60,7 @@ show_in_notebooks(_notebook_text)
 
 
 def _from_program(cause: BaseException | None) -> BaseException | None:
-    """An exception with the program's frames alone; None where it has none, or where our error says it all."""
+    """An exception with the program's frames alone; None if it has none, or where our error says it all."""
     if cause is None or isinstance(cause, SemanticError | CompilationError):
         return None
     frames = [frame for frame in frames_of(cause.__traceback__) if _is_programs(frame)]
@@ -74,7 +74,7 @@ def _from_program(cause: BaseException | None) -> BaseException | None:
 
 
 def show_uncaught() -> None:
-    """Show compile errors that nobody catches as notebooks do, unless somebody else decides how errors are shown."""
+    """Show uncaught compile errors as notebooks do, unless another hook shows errors."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
 

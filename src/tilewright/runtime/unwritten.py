@@ -37,7 +37,7 @@ class _Mark(NamedTuple):
 
 
 _marks: dict[int, _Mark] = {}
-"""Marks by serial number. They go when their arrays do, at any time, so whoever looks for one goes through a copy."""
+"""Marks by serial number. They go when their arrays do, at any time, so a search iterates over a copy."""
 _serials = itertools.count()
 
 
@@ -85,7 +85,7 @@ def initialized(array: Array) -> Array:
 
 
 def written_of(extent: Extent) -> int:
-    """The address of the byte that says whether the first element of `extent` was written; 0 if nobody marked it."""
+    """The address of the byte that says whether the first element of `extent` was written; 0 if it is unmarked."""
     found = _written(extent)
     return 0 if found is None else int(found.ctypes.data)
 
@@ -99,7 +99,7 @@ def _set(extent: Extent, written: int) -> bool:
 
 
 def _written(extent: Extent) -> Any:
-    """The part of a mark that is about `extent`, one byte per element; None if nobody marked it."""
+    """The part of a mark that is about `extent`, one byte per element; None if it is unmarked."""
     places = ((mark, mark.place(extent)) for mark in list(_marks.values()))
     return next((mark.written[place] for mark, place in places if place is not None), None)
 

@@ -55,7 +55,7 @@ def result(future: Future[Any], is_elsewhere: Callable[[], bool] = lambda: True)
         is_elsewhere: whether another process has the task; threads of this one are waited for as long as they take.
 
     Raises:
-        LostError: nobody has answered for TILEWRIGHT_WORKER_SECONDS.
+        LostError: no worker has answered for TILEWRIGHT_WORKER_SECONDS.
     """
     patience = float(knobs.tilewright.worker_seconds)
     while True:

@@ -1,4 +1,4 @@
-"""Atomic read-modify-write: each returns what was in memory before.
+"""Atomic read-modify-write: each returns the old value.
 
 atomic_add(ptr, x, mask)     tt.atomic_rmw fadd, acq_rel, gpu, %ptr, %x, %mask
 atomic_cas(ptr, old, new)    tt.atomic_cas acq_rel, gpu, %ptr, %old, %new
@@ -104,7 +104,7 @@ def atomic_load(pointer: Any, mask: Any = None, *, sem: Any = None, scope: Any =
 
 
 def atomic_store(pointer: Any, value: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> None:
-    """Write memory: an exchange whose result nobody takes.
+    """Write memory: an exchange whose result is unused.
 
     Args:
         pointer: a tile of pointers, or a scalar pointer.

@@ -95,7 +95,7 @@ class buffer_type:  # noqa: N801 - as Triton's types are called
         return prod(shape_per_cta(self.shape, steps_of_ctas(self.layout))) * self.element_ty.primitive_bitwidth // 8
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this type."""
+        """The part of a mangled function name for this type."""
         shape, whole = ("_".join(map(str, extents)) for extents in (self.shape, self.alloc_shape))
         return f"MD{self.element_ty.mangle()}S{shape}SL{self.layout.mangle()}LAS{whole}ASMD"
 
@@ -216,7 +216,7 @@ def scattered(buffer: Buffer, values: Any, indices: Any, axis: Any) -> None:
 
 
 def combined(operation: str, buffer: Buffer, values: Any, indices: Any, axis: Any, mask: Any) -> Tile:
-    """Combine `values` with what is in a buffer at `indices` along `axis`, atomically; gives what was there.
+    """Combine `values` with what is in a buffer at `indices` along `axis`, atomically; returns the old value.
 
     Args:
         operation: the name of the atomic operation.
@@ -302,7 +302,7 @@ def permuted(buffer: Buffer, order: Sequence[Any]) -> Any:
 
 
 def reshaped(buffer: Buffer, shape: Sequence[Any]) -> Any:
-    """The elements in another shape, where they lie."""
+    """The elements in another shape, without moving them."""
     integers = all(isinstance(extent, int) for extent in shape)
     require(integers, f"all elements of 'shape' must be integers but got {list(shape)}")
     kind, extents = buffer.type, tuple(shape)

@@ -47,7 +47,7 @@ class _Constant:
         """Raise ValueError or TypeError for fields that no hardware has."""
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this value."""
+        """The part of a mangled function name for this value."""
         words = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]  # as above
         told = "_".join(word.mangle() if isinstance(word, _Constant) else str(word) for word in words)
         return f"{type(self).__name__}_{told}".replace(".", "d").replace("-", "m")
@@ -106,7 +106,7 @@ class NvidiaCachePolicy(_Constant):
     l2_prefetch_size: int | None = None
 
     def check(self) -> None:
-        """Raise for words that are none, and where nothing is told."""
+        """Raise for unknown words, and if nothing is set."""
         if self.cache_modifier is not None:
             object.__setattr__(self, "cache_modifier", str(self.cache_modifier).removeprefix("."))
         _demand("cache_modifier", self.cache_modifier, (None, *MODIFIERS))
@@ -150,7 +150,7 @@ def attributes_of_policy(
 
 
 def attributes_of_copy(function: str, given: Any) -> dict[str, Attribute]:
-    """The attributes of a copy by descriptor, which tells the L2 cache alone, for its `cache_policy`."""
+    """The attributes of a copy by descriptor for its `cache_policy`, which affects the L2 cache only."""
     policy = unwrap(given)
     found = attributes_of_policy(function, policy, (), ())
     if isinstance(policy, NvidiaCachePolicy):

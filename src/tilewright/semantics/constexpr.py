@@ -45,7 +45,7 @@ class constexpr_type:  # noqa: N801 - Triton's name
         return f"constexpr_type[{self.value}]"
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this value."""
+        """The part of a mangled function name for this value."""
         return f"c{self.value}"
 
 

@@ -143,7 +143,7 @@ def checked(compute: Callable[[], Result]) -> Result:
 
 
 def common_layout(left: AnyType, right: AnyType) -> DistributedLayout:
-    """The layout in which two tiles meet: theirs, or that of the one that has no `AutoLayout`.
+    """The common layout of two tiles: theirs, or that of the one that has no `AutoLayout`.
 
     Raises:
         SemanticError: the layouts differ, or one has none.

@@ -137,7 +137,7 @@ def _operand(tile: Any) -> Tile:
 
 
 def _imprecise_sums(lhs: Tile, rhs: Tile, wanted: int | None) -> int:
-    """The number of products to add with low precision; unless asked, a target adds only products of fp8 so."""
+    """The number of products to add with low precision; by default, a target adds only products of fp8 so."""
     of_fp8 = lhs.type.scalar.is_fp8() and rhs.type.scalar.is_fp8()
     if wanted is None:
         return context().imprecise_sums if of_fp8 else 0

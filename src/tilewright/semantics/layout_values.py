@@ -133,7 +133,7 @@ class Layout:
         raise NotImplementedError
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this layout."""
+        """The part of a mangled function name for this layout."""
         raise NotImplementedError
 
 
@@ -159,7 +159,7 @@ class ViewedLayout(Layout):
     no_view: ClassVar[str] = ""
 
     def format_tensor_view(self, shape: Any) -> str:
-        """A table over the elements of a tile of `shape`: who holds each, or what lies at each place of memory.
+        """A table over the elements of a tile of `shape`: the holder of each, or the element at each place of memory.
 
         Raises:
             ValueError: layouts of this kind cannot be drawn.
@@ -255,7 +255,7 @@ class BlockedLayout(DistributedLayout):
 
 
 class SliceLayout(DistributedLayout):
-    """The layout of what is left when axis `dim` of a tile with layout `parent` is taken away."""
+    """The layout of a tile with layout `parent` after axis `dim` is removed."""
 
     dim: int
     parent: DistributedLayout
@@ -376,12 +376,12 @@ _interned: dict[Encoding, DistributedLayout] = {}
 
 
 def interned(layout: DistributedLayout) -> DistributedLayout:
-    """The object that stands for all layouts of the same meaning."""
+    """The unique object for all layouts of the same meaning."""
     return _interned.setdefault(layout.encoding, layout)
 
 
 def layout_of(encoding: Encoding, shape: tuple[int, ...]) -> DistributedLayout:
-    """The value that stands for the layout of a tile of `shape`."""
+    """The value for the layout of a tile of `shape`."""
     found = _interned.get(encoding)
     return _interned.setdefault(encoding, _value(encoding, shape)) if found is None else found
 

@@ -70,7 +70,7 @@ def brain_half(a: Side, b: Side, division: bool) -> dtype | None:
 
 
 def eighth(a: Side, b: Side, division: bool) -> dtype | None:
-    """Two different fp8 formats meet in fp16, and so does fp8e4b15 with itself: it has no arithmetic."""
+    """Two different fp8 formats are promoted to fp16, and so is fp8e4b15 with itself: it has no arithmetic."""
     if not (a.dtype.is_fp8() and b.dtype.is_fp8()):
         return None
     if a.dtype is b.dtype is float8e4b15 and division:

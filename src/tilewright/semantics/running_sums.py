@@ -27,7 +27,7 @@ class running_type:  # noqa: N801 - as Triton's types are called
         return found
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this type."""
+        """The part of a mangled function name for this type."""
         return f"FT{self.tensor_type.mangle()}FT"
 
     def __str__(self) -> str:

@@ -131,7 +131,7 @@ class SwizzledSharedLayout(SharedLayout):
 
 
 class PaddedSharedLayout(SharedLayout):
-    """Elements in the order of `offset_bases`, with holes: after each interval of elements some that nobody uses.
+    """Elements in the order of `offset_bases`, with holes: after each interval of elements unused some.
 
     Attributes:
         interval_padding_pairs: intervals and holes, in elements; both are powers of two.

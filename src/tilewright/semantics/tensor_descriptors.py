@@ -100,12 +100,12 @@ def make_descriptor(base: Tile, shape: Sequence[Any], strides: Sequence[Any], bl
 
 
 def load_block(descriptor: Tile, offsets: Sequence[Any], block: block_type) -> Tile:
-    """The block at `offsets`; what lies outside the tensor is padding."""
+    """The block at `offsets`; elements outside the tensor are padding."""
     return build("tt.descriptor_load", _place(descriptor, offsets), block)
 
 
 def store_block(descriptor: Tile, offsets: Sequence[Any], value: Tile) -> None:
-    """Write `value`, which is a block, to the block at `offsets`; what lies outside the tensor is dropped."""
+    """Write `value`, which is a block, to the block at `offsets`; elements outside the tensor are dropped."""
     active().emit("tt.descriptor_store", [*_place(descriptor, offsets), value.handle], ())
 
 
@@ -124,7 +124,7 @@ def engine_reads_rows() -> bool:
 
 
 def gather_rows(descriptor: Tile, rows: Tile, column: Any, tile: block_type) -> Tile:
-    """The parts of `rows` from `column` on, as a tile of the type `tile`; what lies outside the tensor is padding."""
+    """The parts of `rows` from `column` on, as a tile of the type `tile`; elements outside the tensor are padding."""
     handle, start = _place(descriptor, (column,))
     return build("tt.descriptor_gather", [handle, rows.handle, start], tile)
 

@@ -198,7 +198,7 @@ class dtype(ValueType):  # noqa: N801 - Triton's name
         return self.name
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this type."""
+        """The part of a mangled function name for this type."""
         if not self.integer:
             return self.name
         return f"{'i' if self.signed else 'u'}{self.primitive_bitwidth}"
@@ -270,7 +270,7 @@ class block_type(ValueType):  # noqa: N801 - Triton's name
     __slots__ = ("element_ty", "ir", "name", "numel", "scalar", "shape")
     _interned: ClassVar[dict[tuple[dtype, tuple[int, ...]], block_type]] = {}
     layout: ClassVar[Any] = None
-    """The thread that holds each element; None where the compiler decides."""
+    """The thread that holds each element; None if the compiler decides."""
     element_ty: dtype
     scalar: dtype
     shape: tuple[int, ...]

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from tilewright.support.system import SYSTEM
 
 _resting: list[object] = []
-"""One entry per `resting` that has told the collector to rest; of those at once, the first."""
+"""One entry per `resting` that has disabled the collector; of those at once, the first."""
 
 
 @contextmanager

@@ -177,7 +177,7 @@ class TilewrightError(Exception):
 
 
 class SemanticError(TilewrightError):
-    """A diagnostic on its way to somebody who knows the place in the source."""
+    """A diagnostic that is raised to a caller that knows the source location."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic)
@@ -193,7 +193,7 @@ class Wording(NamedTuple):
     Attributes:
         message: what is wrong, in one line.
         text: the whole text.
-        own: the text in our words, where nobody looks for others.
+        own: the text in our words, for users that do not expect others.
     """
 
     message: str

@@ -33,7 +33,7 @@ def printed_text(program: Program, text: str) -> str:
 
 
 def operand_text(prefix: str, number: int, count: int) -> str:
-    """The text in front of the values of operand `number` of `count`: several are told apart by their number."""
+    """The text before the values of operand `number` of `count`: several are distinguished by their number."""
     return f"{prefix}(operand {number}) " if count > 1 else prefix
 
 

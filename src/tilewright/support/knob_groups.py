@@ -27,7 +27,7 @@ from tilewright.support.nvidia_tools import env_nvidia_tool
 NO_EFFECT = "accepted, no effect: "
 _AMD = f"{NO_EFFECT}there is no AMD back end"
 _UNUSED = f"{NO_EFFECT}nothing here uses it"
-_PROTON = f"{NO_EFFECT}Proton is not there"
+_PROTON = f"{NO_EFFECT}there is no Proton"
 
 
 class build_knobs(base_knobs):
@@ -53,7 +53,7 @@ class redis_knobs(base_knobs):
     """The Redis server that `RedisRemoteCacheBackend` talks to."""
 
     key_format = env_str("TRITON_REDIS_KEY_FORMAT", "triton:{key}:{filename}", "name of a cached file in Redis")
-    host = env_str("TRITON_REDIS_HOST", "localhost", "where Redis runs")
+    host = env_str("TRITON_REDIS_HOST", "localhost", "the host of Redis")
     port = env_int("TRITON_REDIS_PORT", 6379, "the port of Redis")
 
 
@@ -80,7 +80,7 @@ class cache_knobs(base_knobs):
     remote_manager_class: env_class[Any] = env_class(
         "TRITON_REMOTE_CACHE_BACKEND",
         "RemoteCacheBackend",
-        "the class that talks to a remote cache for `RemoteCacheManager`, as `module:Class`",
+        "the client of a remote cache for `RemoteCacheManager`, as `module:Class`",
     )
 
     def get_triton_dir(self, dirname: str) -> str:
@@ -96,12 +96,12 @@ class compilation_knobs(base_knobs):
             `times` (a `CompileTimes`) and `cache_hit` as keywords.
     """
 
-    override = env_bool("TRITON_KERNEL_OVERRIDE", description="take stages from the override folder where it has them")
+    override = env_bool("TRITON_KERNEL_OVERRIDE", description="take stages from the override folder if it has them")
     dump_ir = env_bool(
         "TRITON_KERNEL_DUMP", description="write every stage of every compiled kernel to the dump folder"
     )
     dump_ir_extract_di_local_variables = env_bool(
-        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", description="objects tell lines and variables of the program, for debuggers"
+        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", description="objects contain source lines and variables, for debuggers"
     )
     store_binary_only = env_bool(
         "TRITON_STORE_BINARY_ONLY", description="keep only object and metadata on disk, not the texts of the stages"
@@ -111,7 +111,7 @@ class compilation_knobs(base_knobs):
     enable_asan = env_bool("TRITON_ENABLE_ASAN", description=_AMD)
     disable_line_info = env_opt_bool(
         "TRITON_DISABLE_LINE_INFO",
-        "`0`: objects tell the lines of the program, for debuggers; unset or `1`: they do not",
+        "`0`: objects contain source lines, for debuggers; unset or `1`: they do not",
     )
     front_end_debugging = env_bool(
         "TRITON_FRONT_END_DEBUGGING",
@@ -138,7 +138,7 @@ class autotuning_knobs(base_knobs):
 
 
 class runtime_knobs(base_knobs):
-    """Launches of kernels, and hooks that are told of them.
+    """Launches of kernels, and their hooks.
 
     A chain of hooks takes a function, too: `launch_enter_hook = f` makes a chain that has only `f`, None an empty one.
 
@@ -175,12 +175,12 @@ class runtime_knobs(base_knobs):
 class language_knobs(base_knobs):
     """Choices that the language leaves open."""
 
-    fp32_default = env_opt_str("TRITON_F32_DEFAULT", "the `input_precision` of `tl.dot` where it is not given")
+    fp32_default = env_opt_str("TRITON_F32_DEFAULT", "the default of `input_precision` of `tl.dot`")
     default_fp_fusion = env_bool(
         "TRITON_DEFAULT_FP_FUSION", True, "a multiplication and an addition may become one fused operation"
     )
     force_disable_fp_fusion = env_bool(
-        "TRITON_FORCE_DISABLE_FP_FUSION", description="they never do, even where a launch asks for `enable_fp_fusion`"
+        "TRITON_FORCE_DISABLE_FP_FUSION", description="they never do, even if a launch sets `enable_fp_fusion`"
     )
 
     @property
@@ -198,11 +198,11 @@ class nvidia_knobs(base_knobs):
     ptxas_blackwell = env_nvidia_tool("ptxas-blackwell", "NVIDIA's assembler for sm_90 and later")
     dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", description="print the PTX of every kernel that is compiled")
     disable_ptxas_opt = env_bool(
-        "DISABLE_PTXAS_OPT", description="ptxas does not optimise, and keeps what debuggers need"
+        "DISABLE_PTXAS_OPT", description="ptxas does not optimise, and keeps debug information"
     )
     ptxas_options = env_opt_str("PTXAS_OPTIONS", "further arguments for ptxas, where `ptx_options` are not given")
     mock_ptx_version = env_opt_str("TRITON_MOCK_PTX_VERSION", _UNUSED)
-    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", description="print what ptxas says of every kernel")
+    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", description="print the output of ptxas for every kernel")
     libdevice_path = env_opt_str("TRITON_LIBDEVICE_PATH", "the file libdevice.10.bc")
     libcuda_path = env_opt_str("TRITON_LIBCUDA_PATH", "the folder of libcuda.so.1")
 
@@ -278,13 +278,13 @@ class tilewright_knobs(base_knobs):
     default_backend = env_str(
         "TRITON_DEFAULT_BACKEND",
         "",
-        "`cpu` or `cuda`: what `driver.active` is; by default a GPU where torch has one, else the CPU",
+        "`cpu` or `cuda`: the target of `driver.active`; by default a GPU if torch has one, else the CPU",
     )
     sanitize = env_str(
         "TILEWRIGHT_SANITIZE", "", "what kernels check while they run: `bounds,races,uninit`, or some of them"
     )
     num_threads = env_int(
-        "TILEWRIGHT_NUM_THREADS", 0, "threads that share a grid; 0: as many as the process may use", least=0
+        "TILEWRIGHT_NUM_THREADS", 0, "number of threads that share a grid; 0: as many as the process may use", least=0
     )
     interruptible = env_bool(
         "TILEWRIGHT_INTERRUPTIBLE",
@@ -293,18 +293,18 @@ class tilewright_knobs(base_knobs):
     spin_seconds = env_int(
         "TILEWRIGHT_SPIN_SECONDS",
         60,
-        "how long all programs that run may do nothing but wait for others until that is an error; 0: no limit",
+        "seconds after which it is an error that all running programs only wait for others; 0: no limit",
         least=0,
     )
     cache_size = env_size(
         "TILEWRIGHT_CACHE_SIZE",
         1 << 30,
-        "how large the cache folder may become, such as `500M` or `2G`; what was used least recently goes; 0: no limit",
+        "max size of the cache folder, such as `500M` or `2G`; least recently used entries are evicted; 0: no limit",
     )
     cache_key = env_str(
         "TILEWRIGHT_CACHE_KEY",
         "",
-        "secret with which entries of a remote cache are signed, and without which they are refused",
+        "the secret key by which entries of a remote cache are signed; entries without a valid signature are refused",
     )
     cache_is_shared = env_bool(
         "TILEWRIGHT_CACHE_IS_SHARED",
@@ -348,4 +348,4 @@ class tilewright_knobs(base_knobs):
         "kernels compute products of float32 matrices in graphs of `torch.compile`, not torch's library: `0` never, "
         "`1` always, unset on CPUs where they are faster",
     )
-    trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")
+    trace = env_opt_str("TILEWRIGHT_TRACE", "the file for a trace of compilations and launches, for a trace viewer")

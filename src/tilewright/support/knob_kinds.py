@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     class Generic:
-        """`typing.Generic` without a record of its parameters, which nobody asks for and which takes long to make."""
+        """`typing.Generic` without a record of its parameters, which is unused and takes long to make."""
 
         def __class_getitem__(cls, _parameters: Any) -> type:
             return cls
@@ -65,13 +65,13 @@ _observers: list[Callable[[], None]] = []
 def observe(callback: Callable[[], None]) -> None:
     """Register `callback`, called when a knob was set, reset or deleted, or a chain of hooks became empty or non-empty.
 
-    A change of the environment itself is not noticed; `refresh_knobs` tells of it.
+    A change of the environment itself is not noticed; `refresh_knobs` reports it.
     """
     _observers.append(callback)
 
 
 def changed() -> None:
-    """Tell the observers."""
+    """Notify the observers."""
     for callback in _observers:
         callback()
 

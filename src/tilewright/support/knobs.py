@@ -105,12 +105,12 @@ propagate_env: bool
 
 
 def refresh_knobs() -> None:
-    """Tell those who keep a knob's value, such as the launcher, that the environment changed."""
+    """Notify observers that keep a knob's value, such as the launcher, of a change of the environment."""
     changed()
 
 
 class _Knobs(ModuleType):
-    """This module: it can be told what to propagate, and notices when a group is replaced (as Triton's fixtures do)."""
+    """This module: it can be set what to propagate, and notices when a group is replaced (as Triton's fixtures do)."""
 
     @property
     def propagate_env(self) -> bool:

@@ -33,7 +33,7 @@ class NvidiaTool(NamedTuple):
     @staticmethod
     @cache
     def from_path(path: str) -> NvidiaTool | None:
-        """The program at `path`, or None when there is none that tells its version."""
+        """The program at `path`, or None if there is none that reports its version."""
         with importing:
             import subprocess
 
@@ -72,7 +72,7 @@ class env_nvidia_tool(env_base[str, NvidiaTool]):
 
 
 def find_program(binary: str) -> str | None:
-    """The first program of this name, without asking it for its version."""
+    """The first program of this name, without calling it for its version."""
     return next(programs(binary), None)
 
 

@@ -45,7 +45,7 @@ class Progress:
         self._bar: Bar | None = None
 
     def at(self, done: int) -> None:
-        """Show that `done` tasks are done, if the whole takes long and somebody watches."""
+        """Show that `done` tasks are done, if the whole takes long and bars are visible."""
         elapsed = time.monotonic() - self._begin
         if elapsed < DELAY or Progress._outermost != (os.getpid(), self):
             return
@@ -115,7 +115,7 @@ class Line:
             self._last = 0.0
 
     def close(self) -> None:
-        """Do nothing: a hidden line leaves nothing behind."""
+        """Do nothing: a hidden line leaves nothing to erase."""
 
     def _write(self, text: str) -> None:
         self._stream.write(f"\r{text.ljust(self._length)}")
@@ -155,7 +155,7 @@ def _bar_of(stream: TextIO, title: str, total: int, elapsed: float) -> Bar:
 
 
 def _watched() -> TextIO | None:
-    """The stream that somebody watches bars on: stderr of terminals and notebooks, or what the knob says."""
+    """The stream on which bars are visible: stderr of terminals and notebooks, or what the knob says."""
     stream = sys.stderr
     wanted = knobs.tilewright.progress
     if stream is None or wanted is False or (wanted is None and _is_worker()):

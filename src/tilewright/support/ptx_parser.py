@@ -85,7 +85,7 @@ def parse_inline(text: str, registers: Mapping[str, int]) -> Function:
         registers: bits of the registers that are declared elsewhere, by name.
 
     Raises:
-        PtxError: it is no PTX, or declares registers of types that nobody knows.
+        PtxError: it is no PTX, or declares registers of unknown types.
     """
     outer = _Parser(f"{text}\n;}}")
     body = Function("", entry=False, parameters=[], results=[], directives={}, registers=dict(registers))

@@ -30,7 +30,7 @@ class PtxError(TilewrightError):
     """A text that cannot be read.
 
     Attributes:
-        kind: `syntax`, or `unsupported` for what is PTX but known to nobody here.
+        kind: `syntax`, or `unsupported` for PTX that is not implemented here.
         text: what is wrong, in one sentence.
         line: of the text, from 1; 0 where it is not known.
     """
@@ -167,7 +167,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Sink:
-    """`_`: a result nobody wants."""
+    """`_`: an unused result."""
 
     def __str__(self) -> str:
         return "_"

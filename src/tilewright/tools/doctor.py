@@ -196,7 +196,7 @@ def _cache_line(root: Path) -> Line:
 
 
 def _cache_problem(root: Path) -> str | None:
-    """The reason why no kernel can be kept in a folder, which is made if it is not there; None where one can."""
+    """The reason why no kernel can be kept in a folder, which is made if it is not there; None if one can."""
     try:
         problem = problem_of(root)
     except FileNotFoundError:

@@ -38,7 +38,7 @@ COMMANDS = (
 
 
 class _Command(argparse.ArgumentParser):
-    """The parser of a command, which asks the command's module for its arguments when there are some to parse."""
+    """The parser of a command, which gets the arguments from the command's module when there are some to parse."""
 
     module = ""
 

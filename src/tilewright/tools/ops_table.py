@@ -39,8 +39,8 @@ This page says which parts of the compiler know an op, from the declarations in 
 - **PTX simulator**: it knows instructions, not ops: it runs the PTX that the lowering for NVIDIA writes, and refuses
   instructions that it does not know.
 - **`run_ir`**: the interpreter of IR executes the op by a function of its `own`, or by its reference `semantics`.
-- **traits**: facts and base classes that passes ask for. `reads` and `writes` are effects on memory or on what others
-  can see; behind them stand the fields of the op that are address, value and mask. A `layout anchor` always keeps its
+- **traits**: facts and base classes that passes test. `reads` and `writes` are effects on memory or on what others
+  can see; behind them come the fields of the op that are address, value and mask. A `layout anchor` always keeps its
   layout; `tt.load`, `tt.gather` and `tt.reshape` may, depending on their attributes and sizes.
 
 **no** is a gap, with its reason where the code has one.

@@ -144,7 +144,7 @@ class Report(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A pass or a report that somebody asked for, with its options."""
+    """A requested pass or report, with its options."""
 
     row: Row | Report
     options: Any = None

@@ -85,7 +85,7 @@ def read_module(text: str, file: str, *, unregistered: bool = False, names: bool
     """The verified module in `text`.
 
     Args:
-        unregistered: accept ops that nobody declared, in generic form.
+        unregistered: accept undeclared ops, in generic form.
         names: values keep their names; without, they are numbered, as MLIR does it.
 
     Raises:
@@ -128,7 +128,7 @@ def run_requests(
 
     Raises:
         UsageError: a pass is for another kind of module.
-        VerificationError: when a pass leaves malformed IR behind.
+        VerificationError: when a pass leaves malformed IR.
     """
     said: list[Said] = []
     for request in requests:

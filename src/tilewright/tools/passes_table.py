@@ -11,7 +11,7 @@ The passes that `tilewright opt` runs one by one, from the table that it looks t
 
 A pipeline is a list of passes under one name: `ttir`, or `ttir-80` with the compute capability of a GPU. It may give
 the reason why a pass stands where it does. The flags are those of Triton's `triton-opt`.
-The name of a pass for CPUs leads to a few lines of text before and behind it.
+The name of a pass for CPUs leads to a few lines of IR before and behind it.
 """
 COLUMNS = "| pass | does | in the pipelines | because | Triton's flag |\n|---|---|---|---|---|\n"
 SECTIONS = {

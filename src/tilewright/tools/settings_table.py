@@ -13,9 +13,9 @@ HEAD = """# Settings
 
 A setting is an environment variable and a knob in Python: `TRITON_CACHE_DIR` is `tilewright.knobs.cache.dir`. A knob
 that was set in Python wins; otherwise the environment is read when the knob is. Names are Triton's; those of the last
-group are our own. A folder that is no absolute path begins where the process was when it imported Tilewright; one that
-a program sets, where it is then: going to another folder later changes nothing.
-Flags are on with `1`, `true`, `yes`, `on` or `y`. `python -m tilewright settings` prints this page.
+group are our own. A relative folder is resolved once: against the working directory when Tilewright is imported, or, if
+a program sets it, at that time. A later change of the working directory has no effect. Flags are on with `1`, `true`,
+`yes`, `on` or `y`. `python -m tilewright settings` prints this page.
 """
 
 COLUMNS = "| variable | knob | default | description |\n|---|---|---|---|\n"

@@ -45,7 +45,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 OWN_RULES = frozenset(
     {arith_rules.joined_comparisons, control_flow_rules.unused_in_for, control_flow_rules.unused_in_while}
 )
-"""Rules that Triton has not: values that go round a loop only for themselves stay there, and two comparisons two."""
+"""Rules that Triton lacks: it keeps values that a loop carries only for themselves, and redundant comparisons."""
 TRITONS_RULES = {name: tuple(rule for rule in rules if rule not in OWN_RULES) for name, rules in RULES.items()}
 
 

@@ -16,14 +16,14 @@ def without(values: Sequence[Value], dropped: Collection[int]) -> list[Value]:
 
 
 def drop_results(op: Op, dropped: Collection[int]) -> None:
-    """Remove results nobody uses."""
+    """Remove unused results."""
     op.results = without(op.results, dropped)
     for i, value in enumerate(op.results):
         value.index = i
 
 
 def drop_arguments(block: Block, dropped: Collection[int]) -> None:
-    """Remove block arguments nobody uses."""
+    """Remove unused block arguments."""
     block.args = without(block.args, dropped)
     for i, value in enumerate(block.args):
         value.index = i
@@ -43,7 +43,7 @@ def add_carried(loop: For, start: Value) -> Value:
 
 
 def drop_carried(loop: For, dropped: Collection[int]) -> None:
-    """Let `loop` no longer carry the values at these positions; nobody but its terminator uses them."""
+    """Let `loop` no longer carry the values at these positions; only its terminator uses them."""
     end = loop.body.terminator
     end.set_operands(without(end.operands, dropped))
     loop.set_operands([*loop.bounds, *without(loop.inits, dropped)])

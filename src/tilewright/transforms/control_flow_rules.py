@@ -74,7 +74,7 @@ def known_condition(op: If, rewriter: Rewriter) -> bool:
 
 
 def unused_results_of_if(op: If, rewriter: Rewriter) -> bool:
-    """Results nobody uses are not yielded."""
+    """Unused results are not yielded."""
     dropped = [i for i, result in enumerate(op.results) if not result.uses]
     if not dropped:
         return False
@@ -216,7 +216,7 @@ def _feeds_only_itself(op: For, position: int) -> bool:
 
 
 def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> bool:
-    """Remove carried values, if any; nobody uses their arguments and results but the terminator."""
+    """Remove carried values, if any; only the terminator uses their arguments and results."""
     if not dropped:
         return False
     terminator = op.body.terminator
@@ -262,7 +262,7 @@ def passed_from_outside(op: While, rewriter: Rewriter) -> bool:
 
 
 def unused_in_while(op: While, rewriter: Rewriter) -> bool:
-    """Values passed on that neither the body nor anybody after the loop uses, and unused loop values, are removed."""
+    """Values passed on that are used neither in the body nor after the loop, and unused loop values, are removed."""
     before, after = op.before, op.after
     passed = [i for i, (a, r) in enumerate(zip(after.args, op.results, strict=True)) if not a.uses and not r.uses]
     if passed:
@@ -299,7 +299,7 @@ def never_entered(op: While, rewriter: Rewriter) -> bool:
 
 
 def unused_results(op: WarpSpecialize, rewriter: Rewriter) -> bool:
-    """Results nobody uses are not yielded."""
+    """Unused results are not yielded."""
     dropped = [i for i, result in enumerate(op.results) if not result.uses]
     if not dropped:
         return False

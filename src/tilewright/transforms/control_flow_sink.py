@@ -31,7 +31,7 @@ def control_flow_sink(module: Op) -> bool:
 
 
 def _sink_in_block(block: Block) -> bool:
-    """Move what stands in front of the branches of a block, users first; then within regions."""
+    """Move what stands before the branches of a block, users first; then within regions."""
     found, has_branches, outer = False, False, list[Op]()
     before = block.last if block.is_outer else None
     while before is not None:
@@ -71,7 +71,7 @@ def _side_that_needs(op: Op) -> Block | None:
 
 
 def _side_of(use: Op, block: Block | None) -> Block | None:
-    """The block of a branch in `block` that a use is in; None where it is in no branch of it."""
+    """The block of a branch in `block` that a use is in; None if it is in no branch of it."""
     inner = use.block
     while inner is not None and inner.region is not None:
         around = inner.region.op

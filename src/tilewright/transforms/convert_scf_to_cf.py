@@ -61,7 +61,7 @@ def _convert(region: Region) -> bool:
 
 
 def _split(op: Op) -> tuple[Block, Block]:
-    """The block of `op`, which now ends in front of it, and a block with everything that follows."""
+    """The block of `op`, which now ends before it, and a block with everything that follows."""
     block, rest = op.block, Block()
     assert block is not None, "an op of a function is in a block"
     rest.splice(following(op))

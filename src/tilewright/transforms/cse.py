@@ -58,7 +58,7 @@ def _merge_in_function(function: Op) -> bool:
 def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> bool:
     """Merge the ops of `block` with `known` ones around it, and reads with those `loaded` since the last write.
 
-    Returns whether there is any, or one that nobody needs.
+    Returns whether there is any, or one that is not needed.
     """
     changed = False
     added: list[Hashable] = []

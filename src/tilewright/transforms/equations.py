@@ -73,7 +73,7 @@ class _Form(NamedTuple):
 
     Attributes:
         predicates: those of a comparison; empty for other ops.
-        tests: the place of a value, what is asked of it, and names of ops, the number (None: any) or an earlier place.
+        tests: the place of a value, the test on it, and names of ops, the number (None: any) or an earlier place.
         places: of the letters.
     """
 
@@ -184,7 +184,7 @@ class Equation:
         return True
 
     def _built(self, node: ast.expr, op: Op, found: Letters, rewriter: Rewriter) -> Value:
-        """The value of an expression: one that is there, a constant, or a new op in front of `op`."""
+        """The value of an expression: one that is there, a constant, or a new op before `op`."""
         number = _number(node, found)
         if number is not None:
             return rewriter.constant(number, op.result.type)

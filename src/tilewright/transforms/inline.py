@@ -90,7 +90,7 @@ class _Inliner:
 
 
 def _inline_call(call: Call, callee: Func, *, for_good: bool) -> None:
-    """Put a copy of the body of `callee` in front of `call`, whose results become what it returns.
+    """Put a copy of the body of `callee` before `call`, whose results become what it returns.
 
     For good: this is the last call, and the body itself moves.
     """

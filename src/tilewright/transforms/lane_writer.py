@@ -78,7 +78,7 @@ class LaneWriter:
         raise NotImplementedError
 
     def is_long(self, block: Block) -> bool:
-        """Whether a side of a branch had better be jumped over where no lane needs it."""
+        """Whether a side of a branch should be jumped over where no lane needs it."""
         return False
 
     # --- values ---

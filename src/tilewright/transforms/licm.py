@@ -57,7 +57,7 @@ def _hoist_in_block(block: Block, *, loads: bool) -> bool:
 
 
 def hoist_out_of(loop: Op, *, loads: bool = False) -> bool:
-    """Move what `loop` computes anew each time in front of it, `loads` too; returns whether there is any."""
+    """Move what `loop` computes again each time before it, `loads` too; returns whether there is any."""
     assert loop.block is not None, "a loop is in a block"
     changed = False
     for region in loop.regions:
@@ -77,7 +77,7 @@ def hoist_out_of(loop: Op, *, loads: bool = False) -> bool:
 
 
 def _guard(load: Load, loop: For) -> None:
-    """Let a load in front of a loop take place only if there is a step: load(p, m) -> load(p, splat(low < high) & m)"""
+    """Mask a load before a loop for the case without iterations: load(p, m) -> load(p, splat(low < high) & m)"""
     pointer = load.pointer.type
     at = OpBuilder(load)
     mask = at.compare("slt", loop.low, loop.high)

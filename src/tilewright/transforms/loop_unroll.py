@@ -56,7 +56,7 @@ def _unroll(loop: For, factor: int) -> None:
     """Split `loop` into one of groups of `factor` steps and one for the rest."""
     low, high, step, *initial = loop.operands
     rest = OpBuilder.behind(loop).insert(loop.clone())
-    rest.attributes[STAGES] = Number(1, i32)  # a few steps are not worth a pipeline
+    rest.attributes[STAGES] = Number(1, i32)  # a few iterations are not worth a pipeline
     for old, new in zip(loop.results, rest.results, strict=True):
         old.replace_by(new)
     at = OpBuilder(loop)
@@ -68,7 +68,7 @@ def _unroll(loop: For, factor: int) -> None:
 
 
 def _whole_groups(at: OpBuilder, loop: For, factor: int) -> Value:
-    """low + (n - n % factor) * step, n the number of steps; low if there is no group, or a number on the way wraps."""
+    """low + (n - n % factor) * step, n the number of iterations; low if there is no group, or on overflow."""
     low, high, step = loop.low, loop.high, loop.step
     room = at.compute("arith.subi", high, low)
     steps = at.compute("arith.ceildivsi", room, step)
@@ -114,7 +114,7 @@ def peel_marked_loops(module: Op) -> bool:
 
 
 def peel_last_step(loop: For) -> Op:
-    """Let the last step of an `scf.for` run behind the loop; returns the `scf.if` whose first region is that step."""
+    """Let the last iteration of an `scf.for` run behind the loop; returns the `scf.if` with that iteration."""
     shortened = OpBuilder(loop).compute("arith.subi", loop.high, loop.step)
     behind = OpBuilder.behind(loop)
     last = _last_counter(loop, behind)

@@ -21,11 +21,11 @@ OpT = TypeVar("OpT", bound=Op)
 
 
 class OpBuilder:
-    """Makes ops in front of one that is there.
+    """Makes ops before one that is there.
 
     Attributes:
         block: where ops go.
-        before: the op that they stand in front of; None: at the end of `block`.
+        before: the op that they stand before; None: at the end of `block`.
         location: of new ops.
     """
 
@@ -37,7 +37,7 @@ class OpBuilder:
 
     @classmethod
     def behind(cls, op: Op) -> Self:
-        """Makes ops behind `op` instead of in front of it."""
+        """Makes ops behind `op` instead of before it."""
         builder = cls(op)
         builder.before = op.next
         return builder

@@ -94,7 +94,7 @@ def optimize_ttir(
         the module.
 
     Raises:
-        VerificationError: when a pass leaves malformed IR behind.
+        VerificationError: when a pass leaves malformed IR.
     """
     passes = PASSES if fuse else PASSES_WITHOUT_FUSION
     run_passes(module, passes, verify=verify_each, dump=dump)
@@ -110,7 +110,7 @@ def normalize_ttir(module: Op) -> Op:
         the module.
 
     Raises:
-        VerificationError: when a pass leaves malformed IR behind.
+        VerificationError: when a pass leaves malformed IR.
     """
     run_passes(module, NORMALIZING)
     return module
@@ -130,7 +130,7 @@ def run_stage(module: Op, passes: Sequence[Pass], facts: Mapping[str, Any]) -> b
         whether every pass was verified.
 
     Raises:
-        VerificationError: a pass left malformed IR behind; only where passes are verified.
+        VerificationError: a pass left malformed IR; only where passes are verified.
     """
     shows = knobs.tilewright.ir_dump in ("1", facts.get("name"))
     verifies = shows or knobs.tilewright.verify_passes

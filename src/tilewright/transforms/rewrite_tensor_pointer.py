@@ -96,7 +96,7 @@ class BlockPointers(Expansion):
         _drop_block_attributes(op)
 
     def widened(self, offset: Value, op: Op) -> Value:
-        """An offset as i64, computed in front of `op`."""
+        """An offset as i64, computed before `op`."""
         return Emitter(op).widened(offset)
 
     def access(self, op: Load | Store) -> _Access:
@@ -115,7 +115,7 @@ class BlockPointersByAxis(BlockPointers):
     """Block pointers as Triton's pass expands them."""
 
     def widened(self, offset: Value, op: Op) -> Value:
-        """An offset as i64, computed in front of `op`."""
+        """An offset as i64, computed before `op`."""
         return offset if offset.type is i64 else Emitter(op).emit("arith.extsi", (offset,), i64)
 
     def access(self, op: Load | Store) -> _Access:

@@ -130,7 +130,7 @@ def _copy_path(
 def _branch(
     jump: CondBranch, stop: Block | None, into: Block, mapping: dict[Value, Value], joins: dict[Block, Block | None]
 ) -> list[Value]:
-    """Append an `scf.if` for a conditional jump whose arms meet at `stop`."""
+    """Append an `scf.if` for a conditional jump whose sides join at `stop`."""
     arms = []
     for target, operands in zip(jump.successors, target_operands(jump), strict=True):
         arm, values, inner = Block(), _mapped(operands, mapping), dict(mapping)

@@ -32,7 +32,7 @@ class Request(NamedTuple):
     Attributes:
         form: SCALAR, SPAN or FOLD.
         kinds: of the arguments.
-        pattern: how a span meets its operands, the result last; see `bodies.py`.
+        pattern: how a span accesses its operands, the result last; see `bodies.py`.
         select: the last two inputs of a span are a mask and what the result had before.
     """
 
@@ -63,7 +63,7 @@ class Code(NamedTuple):
         address: of its entry.
         result: the kind of what it computes.
         lanes: elements that a span computes at once.
-        checks: something can go wrong, of which the machine code tells.
+        checks: errors are possible, which the machine code reports.
         quick: there is so little to compute that large results are best written past the caches.
         stage: a function that gives a text by its name, `ttir`, `loops` or `llir`.
     """

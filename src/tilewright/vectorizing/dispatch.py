@@ -111,7 +111,7 @@ class Fold:
         self.__name__ = f"{function.fn.__name__}_reduce"
 
     def __call__(self, block: Any, before: Any = None) -> Any:
-        """The fold of the elements of a block, from `before` on: what the blocks in front of it gave, or a number."""
+        """The fold of the elements of a block, from `before` on: what the blocks before it gave, or a number."""
         return self.function.reduce(block, self.axes, initial=before)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
@@ -127,7 +127,7 @@ def refuse(values: Iterable[Any], what: str) -> None:
 
 
 def _known(function: Any, args: Sequence[Any], value: Any, out: Any) -> dict[str, Any]:
-    """The dtype of the result, for who has to be told."""
+    """The dtype of the result, for callers that need it."""
     if not _is_told_the_dtype(value):
         return {}
     kinds = tuple(_kind(argument, position) for position, argument in enumerate(args))

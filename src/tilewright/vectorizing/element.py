@@ -134,7 +134,7 @@ def constant(number: float | int | bool, kind: Kind) -> Element:
 
 
 def check(condition: Element, message: str) -> None:
-    """Have the function tell its caller `message` where the condition does not hold."""
+    """Have the function report `message` to its caller if the condition does not hold."""
     active().emit("tt.assert", [condition.handle], (), {"message": message})
 
 

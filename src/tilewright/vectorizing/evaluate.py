@@ -36,7 +36,7 @@ from tilewright.vectorizing.functions import known
 
 MAX_DEPTH = 64
 CONTAINER_FUNCTIONS = (enumerate, len, list, pack, reversed, sum, tuple, zip)
-"""Functions of Python's own that ask nothing of the numbers in a tuple, or only add them."""
+"""Functions of Python that do not depend on the numbers in a tuple, or only add them."""
 
 
 def _operate(frame: ElementFrame, step: hir.Operate) -> None:

@@ -206,7 +206,7 @@ def is_costly(op: Op) -> bool:
 
 
 def is_quick(block: Block) -> bool:
-    """Whether the function is so short that its stores may go past the caches. Behind more work they would wait."""
+    """Whether the function is so short that its stores may go past the caches. After more work they would wait."""
     return not any(is_costly(op) and op.name != "arith.divf" for op in block)
 
 

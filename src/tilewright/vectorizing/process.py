@@ -142,9 +142,9 @@ class NativeSide:
 
 
 def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
-    """The native side, or None where it cannot work: other systems, another Python, no compiler and no cache.
+    """The native side, or None if it cannot work: other systems, another Python, no compiler and no cache.
 
-    What goes wrong although the launcher works is told by a RuntimeWarning.
+    Errors although the launcher works are reported by a RuntimeWarning.
     """
     runtime = native_runtime()
     if runtime is None or not _objects_are_as_expected():

@@ -26,7 +26,7 @@ class Growth:
 
     Attributes:
         builder: where growths that are not known now are computed.
-        turning: the loop each turn of which is a run; None where each program is.
+        turning: the loop each iteration of which is a run; None if each program is.
         fastest: the axis of the grid along which programs follow each other, if each is a run.
         within: no factor and no step may be computed inside of it: it may be another one in the next run.
         keeps_memory: what lies in one place is taken to be the same in the next run.

@@ -202,7 +202,7 @@ def _divides_with_sign(op: Op) -> bool:
 
 
 def multiple_of(number: Value | int, ops: int = FARTHEST) -> int:
-    """A power of two that divides `number`, as far as a few ops tell; sums and products may wrap."""
+    """A power of two that divides `number`, derived from a few ops; sums and products may wrap."""
     if isinstance(number, int):
         return min(number & -number or MOST_ALIGNED, MOST_ALIGNED)
     known = integer_of(number)
@@ -221,7 +221,7 @@ def _multiple_by(number: Value) -> tuple[Callable[..., int] | None, Sequence[Val
 
 
 def _loop_of(counter: Value) -> For | None:
-    """The loop whose turns `counter` counts."""
+    """The loop whose iterations `counter` counts."""
     region = counter.block.region if counter.op is None and counter.block is not None else None
     loop = region.op if region is not None else None
     return loop if isinstance(loop, For) and loop.induction_variable is counter else None
@@ -238,7 +238,7 @@ _MULTIPLES: dict[str, Callable[..., int]] = {
 
 
 def interval_of(value: Value) -> Interval | None:
-    """The range of the integers in `value` if a few ops tell it and nothing at run time, without wrapping."""
+    """The range of the integers in `value` if a few ops determine it at compile time, without wrapping."""
     return _interval(value, FARTHEST, {})
 
 

@@ -108,7 +108,7 @@ def trades_within_vectors(gather: Gather, vector_bits: int) -> bool:
 
 
 def asks_for_vectors(op: Op) -> bool:
-    """Whether `op` asks its operands for whole vectors along their last axis, whatever loops it shares."""
+    """Whether `op` asks its operands along their last axis, whatever loops it shares."""
     return isinstance(op, Write) or (isinstance(op, Store) and len(op.value.type.shape or ()) == 1)
 
 

@@ -36,9 +36,9 @@ from tilewright.ir.types import PointerType, TensorType, i1
 from tilewright.transforms.functions import functions_of
 
 MANY_LOADS = 2
-"""Max loads of a nest that may each lie across the others where only the launch tells."""
+"""Max loads of a nest that may each lie across the others if known only at launch."""
 SIDE_AT_LAUNCH = 8
-"""Max rows of squares where only the launch tells: 16 run as fast, and compile in twice the time."""
+"""Max rows of squares if known only at launch: 16 run as fast, and compile in twice the time."""
 Facts = dict[Op, dict[str, Attribute]]
 """The attributes that loads and stores get in the version by squares."""
 
@@ -67,7 +67,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
 def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
     """Let `version` go by squares in place of `nest` where all masks are on and `strides` are 1.
 
-    Returns False where that cannot be told in front of it.
+    Returns False if that cannot be decided before the nest.
     """
     with b.into(Block()):
         condition = _condition(b, version)
@@ -81,7 +81,7 @@ def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes:
 def _strides_across(nest: Nest) -> Iterator[list[Value]]:
     """The scalars that, if they are 1, make one load go along the last outer axis and all else along the inner one.
 
-    They are arguments that the launch tells, as for an operand that the caller has transposed.
+    They are arguments known at launch, as for an operand that the caller has transposed.
     """
     accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
     inner = len(nest.outer)
@@ -96,7 +96,7 @@ def _strides_across(nest: Nest) -> Iterator[list[Value]]:
 
 
 def _condition(b: LoopBuilder, nest: Nest) -> Value | None:
-    """Whether `nest` may go by squares, an i1 in front of it; None where that cannot be told there."""
+    """Whether `nest` may go by squares, an i1 before it; None if that cannot be decided there."""
     condition = all_on(context_of(b, nest, 1), nest)
     if condition is None:
         for op in b.block:

@@ -82,7 +82,7 @@ def _while(loop: While) -> None:
 
 
 def _buffers(op: Op, types: Iterable[Type]) -> list[Value | None]:
-    """A buffer in front of `op` for each type that is a tile's."""
+    """A buffer before `op` for each type that is a tile's."""
     return [_alloc(t, op) if isinstance(t, TensorType) else None for t in types]
 
 

@@ -36,7 +36,7 @@ ITERATIONS = 8
 """Min trip count after unrolling a loop over one tile; unrolling short tiles only grows code."""
 
 WORDS = 8
-"""Elements that a turn of a loop brings from buffers to places of their own."""
+"""Elements that an iteration of a loop brings from buffers to places of their own."""
 
 LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
@@ -86,7 +86,7 @@ def _columns(nest: Nest, target: Target) -> int:
 
 
 def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> int:
-    """The vectors of one turn of the loop of `sinks`, which has so many in all."""
+    """The vectors of one iteration of the loop of `sinks`, which has so many in all."""
     if _scatters_words(nest) and not nest.op.optimize_size:
         return min(WORDS, vectors)
     if nest.mode != "rows" or nest.op.optimize_size or nest.op.wraps or any(map(_goes_lane_by_lane, sinks)):

@@ -41,7 +41,7 @@ def clip_to_mask(module: Op) -> bool:
 
 
 def _may_end(nest: NestOp) -> bool:
-    """Whether anything in `nest` may tell an end."""
+    """Whether anything in `nest` may determine an end."""
     is_plain = nest.mode == "rows" and nest.programs is None and not nest.square
     return is_plain and any(isinstance(op, CompareIntegers) for op in nest.body)
 
@@ -108,7 +108,7 @@ class _Clip:
         return known if len(known) == len(tails) else None
 
     def _read_later(self, write: Write) -> list[Bound] | None:
-        """The bounds beyond which nobody depends on what `write` writes."""
+        """The bounds beyond which no op depends on the values that `write` writes."""
         found: list[Bound] = []
         for sink in self.nest.sinks:
             if any(isinstance(op, Read) and op.buffer is write.buffer for op in self.nest.closures[sink]):

@@ -58,7 +58,7 @@ class ComputedRight(NamedTuple):
 
 
 def computed_right(op: Matmul, loop: For, function: Func) -> ComputedRight | None:
-    """The nest in the body of `loop` that computes B for `op` alone, and what from; None where nobody knows."""
+    """The nest in the body of `loop` that computes B for `op` alone, and what from; None if unknown."""
     write = _only_write(op)
     nest = None if write is None else write.parent
     if write is None or not isinstance(nest, Nest) or nest.block is not loop.body or not _only_writes(nest):
@@ -93,7 +93,7 @@ def taken_out(right: ComputedRight) -> Op:
 
 
 def span_of(op: Load | Store | GuardedStore, accesses: MemoryAccesses) -> Span | None:
-    """Where `op` accesses memory; None if nobody knows in front of its nest."""
+    """Where `op` accesses memory; None if unknown before its nest."""
     nest = op.parent
     if not isinstance(nest, Nest) or nest.programs is not None:
         return None
@@ -138,7 +138,7 @@ def _only_writes(nest: Nest) -> bool:
 
 
 def _stores_between(nest: Nest, product: Matmul) -> bool:
-    """Whether the program's memory changes behind `nest` and in front of `product`, in the same block."""
+    """Whether the program's memory changes behind `nest` and before `product`, in the same block."""
     op = nest.next
     while op is not None and op is not product:
         if any(isinstance(inner, (Store, GuardedStore)) for inner in op.walk()):
@@ -170,7 +170,7 @@ def _in(value: Value, nest: Nest) -> bool:
 
 
 def _is_of_launch(value: Value, function: Func) -> bool:
-    """Whether a number is the same for all programs of a launch, in all turns."""
+    """Whether a number is the same for all programs of a launch, in all iterations."""
     op = value.op
     if op is None:
         return value.owner is function.body

@@ -60,7 +60,7 @@ class Matrix(NamedTuple):
         pointer: the address of the first element.
         stride, step: the distances of rows and of columns in elements.
         pitch: the distance of rows in the program's memory, where the next tile lies, too; None: rows lie anywhere.
-        depth: how many rows or columns along the product's k count, one at least; None where that was not asked for.
+        depth: how many rows or columns along the product's k count, one at least; None if that was not asked for.
     """
 
     pointer: Value
@@ -83,7 +83,7 @@ class _Products:
 
     Attributes:
         written: the scalars and buffers that there are at the op at hand.
-        tiles: what may be read where it lies, by buffer, and its place.
+        tiles: what may be read in place, by buffer, and its place.
         computed: what other operands are computed from, by buffer, and the nest that does it.
         loops: the loops around.
     """
@@ -219,9 +219,9 @@ class _Tile:
     Attributes:
         b: where the ops go.
         nest, write: what copies it.
-        may_step: columns need not be neighbours to be read where they lie.
+        may_step: columns need not be neighbours to be read in place.
         may_swap: columns of the copy need not be neighbours either.
-        end: where the product ends; None where it takes the whole tile.
+        end: where the product ends; None if it takes the whole tile.
         needed: the axis along which so many rows or columns, perhaps none, are read; None: all are.
         ends: how many rows and columns are copied.
     """
@@ -358,7 +358,7 @@ class _Tile:
         return some
 
     def _depth(self) -> Scalar | None:
-        """How many rows or columns stand in front of the product's end, 1 at least; None where it has none."""
+        """How many rows or columns stand before the product's end, 1 at least; None if it has none."""
         if self.end is None:
             return None
         c, axis = self.c, self.end.axis
@@ -380,7 +380,7 @@ class _Tile:
         return 1
 
     def first(self, turn: NextTurn) -> Value | None:
-        """The address of the first element in another turn; None where it has none of its own."""
+        """The address of the first element in another iteration; None if it has none of its own."""
         c = Context(turn.b, turn.value, 1)
         lane = evaluate(c, self.source.load.pointer, (ZERO, ZERO))
         return pointer(single_address(c, lane)) if isinstance(lane, (Address, Uniform)) else None

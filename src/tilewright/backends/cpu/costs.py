@@ -66,7 +66,7 @@ def touches_tiles(op: Op) -> bool:
 
 
 _LAZY: dict[str, bool] = {}
-"""Whether ops are lazy, by their names: it is asked dozens of times for each op."""
+"""Whether ops are lazy, by their names: a cache, since it is looked up dozens of times for each op."""
 
 
 def is_lazy_tile(op: Op) -> bool:

@@ -90,7 +90,7 @@ def _is_waited_for(phases: Phases, op: Reduce) -> bool:
 
 
 def _is_computed_again(op: Op) -> bool:
-    """Whether `op` is cheap, and finds in front of its nest what it finds inside."""
+    """Whether `op` is cheap, and finds before its nest what it finds inside."""
     if isinstance(op, Read):
         return _is_read_first(op)
     if isinstance(op, Reduce):
@@ -113,7 +113,7 @@ def _makers(nest: Nest, op: Op) -> Sequence[Op]:
 
 
 def _may_come_first(nest: Nest, op: Op) -> bool:
-    """Whether `op` makes a number for each row, or one for all, and finds in front of `nest` what it finds inside."""
+    """Whether `op` makes a number for each row, or one for all, and finds before `nest` what it finds inside."""
     if op.results[0].type.shape not in (None, nest.outer):
         return False
     if isinstance(op, Read):
@@ -130,7 +130,7 @@ def _is_read_first(op: Read) -> bool:
 
 
 def _distribute(nest: Nest, makers: Sequence[Op], ops: Sequence[Op], outer: Sequence[int]) -> None:
-    """Put a nest that computes `ops`, by `makers`, in front of `nest`, which reads their results."""
+    """Put a nest that computes `ops`, by `makers`, before `nest`, which reads their results."""
     block, location = nest.block, nest.location
     assert block is not None, "it stands in a function"
     body, copies, buffers = Block(), dict[Value, Value](), [_buffer(nest, op.result) for op in ops]

@@ -54,7 +54,7 @@ def source_of(value: Value) -> Source | None:
 
 
 def common_end(buffer: Value, target: Target) -> End | None:
-    """Where masks end `buffer` and the other operand of its product alike, along k; None where none does."""
+    """Where masks end `buffer` and the other operand of its product alike, along k; None if none does."""
     dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
     if len(dots) != 1:
         return None

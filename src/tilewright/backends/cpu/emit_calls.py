@@ -81,17 +81,17 @@ def shared_by(module: Op, polled: Sequence[str]) -> Shared:
 
 
 def passed_type(type: Type) -> str:
-    """The LLVM type in which a value of `type` is handed over."""
+    """The LLVM type in which a value of `type` is passed."""
     return _AS_INTEGERS.get(element_of(type), element_of(type))
 
 
 def passed(w: LlvmWriter, name: str, type: Type) -> Typed:
-    """A value as it is handed over."""
+    """A value as it is passed."""
     return passed_type(type), w.convert("bitcast", name, element_of(type), passed_type(type))
 
 
 def received(w: LlvmWriter, name: str, type: Type) -> str:
-    """A value that was handed over."""
+    """A value that was passed."""
     return w.convert("bitcast", name, passed_type(type), element_of(type))
 
 

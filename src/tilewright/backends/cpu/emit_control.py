@@ -115,7 +115,7 @@ class Control:
         self.leave_if(self.w.emit(f"icmp ne i64 {answer}, 0"))
 
     def wait(self, site: int, program: Sequence[str], since: str) -> str:
-        """`look` for a loop that waits; since when it does (0: not asked yet) is handed on from turn to turn."""
+        """`look` for a loop that waits; the loop carries the time since when it does (0: unknown yet)."""
         values = ", ".join(f"i32 {axis}" for axis in program)
         function = self._function(_WAIT_AT)
         answer = self.w.emit(f"call i64 {function}(ptr {self.address}, i64 {site}, {values}, i64 {since})")
@@ -127,16 +127,16 @@ class Control:
 
 
 class Turns:
-    """The turns of a loop that compare ticks. `site`: its number among the loops that only wait, None for others."""
+    """The iterations of a loop that compare ticks. `site`: its number among loops that only wait, or None."""
 
     def __init__(self, control: Control, site: int | None) -> None:
-        """To be made in front of the loop."""
+        """To be made before the loop."""
         self.control, self.w, self.site = control, control.w, site
         self.first, self._seen, self._since = control.tick(), self.w.fresh("seen"), self.w.fresh("since")
         self.tick = self._waiting = ""
 
     def next(self, program: Sequence[str], *, seen: str = "") -> None:
-        """To be written where a turn begins. `seen`: the tick of the turn before, where `phis` does not hand it on."""
+        """Written where an iteration begins. `seen`: the tick of the previous iteration, unless `phis` carries it."""
         w, seen = self.w, seen or self._seen
         look, after = w.fresh_label("look"), w.fresh_label("turn")
         self.tick = self.control.tick()
@@ -154,7 +154,7 @@ class Turns:
             self._waiting = w.emit(f"phi i64 [ {self._since}, %{here} ], [ {since}, %{asked} ]")
 
     def phis(self, entered: str, latch: str) -> list[str]:
-        """The phis of what turns hand on; `entered` and `latch`: the blocks in front of the loop and at its end."""
+        """The phis of what iterations pass on; `entered` and `latch`: the blocks before the loop and at its end."""
         lines = [f"  {self._seen} = phi i64 [ {self.first}, %{entered} ], [ {self.tick}, %{latch} ]"]
         if self.site is not None:
             lines.append(f"  {self._since} = phi i64 [ 0, %{entered} ], [ {self._waiting}, %{latch} ]")

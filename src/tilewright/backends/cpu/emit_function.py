@@ -308,7 +308,7 @@ class FunctionEmitter(LoopEmitter):
         self._enter(op.results, passed)
 
     def _turns(self, op: While) -> Turns:
-        """The turns of a `while` loop, in which programs look whether their launch is still wanted."""
+        """The iterations of a `while` loop, in which programs look whether their launch is still wanted."""
         assert self.control is not None, "a function with a while loop may be left"
         if op not in self.shared.waiting:
             return Turns(self.control, None)

@@ -99,7 +99,7 @@ class Rows:
         self.made: dict[tuple[Value, int, bool], Value | None] = {}
 
     def of(self, value: Value, axis: int, *, is_partner: bool) -> Value | None:
-        """The elements of `value`, or their partners along `axis`, as a row; None where that takes other ops.
+        """The elements of `value`, or their partners along `axis`, as a row; None if that takes other ops.
 
         A number is the same for all.
         """
@@ -133,7 +133,7 @@ class Rows:
         return found
 
     def is_cheap(self, op: Op) -> bool:
-        """Whether both of a pair had better compute the result of `op` than ask for it."""
+        """Whether both of a pair should compute the result of `op` than ask for it."""
         return op.name.startswith("arith.") and not isinstance(op, Division) and self.depth < MAX_DEPTH
 
     def computed(self, op: Op, axis: int, *, is_partner: bool) -> Value | None:

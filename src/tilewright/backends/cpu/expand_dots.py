@@ -44,7 +44,7 @@ def expand_dots(module: Op, target: Target) -> bool:
 
 
 def _goes_on(b: LoopBuilder, op: Matmul) -> Value | None:
-    """Whether the loop around `op`, for whose next turn it asks ahead, has a next turn."""
+    """Whether the loop around `op`, which prefetches for the next iteration, has one."""
     loop = op.parent
     while loop is not None and not isinstance(loop, For):
         loop = loop.parent

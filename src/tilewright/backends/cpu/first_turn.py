@@ -48,7 +48,7 @@ def first_turn(module: Op) -> bool:
 def _zeros_of(loop: For, dot: CpuDot) -> tuple[Nest, Write] | None:
     """The nest that writes the zeros with which `dot`, in the body of `loop`, begins, and its write of them.
 
-    None where the product may begin with anything else.
+    None if the product may begin with anything else.
     """
     assert loop.block is not None, "it stands in the function"
     buffer = dot.accumulator
@@ -73,7 +73,7 @@ def _is_positive_zero(tile: Value) -> bool:
 
 
 def _begin_inside(function: Func, loop: For, dot: CpuDot, nest: Nest, zeros: Write) -> None:
-    """Mark `dot`, and move `zeros` out of `nest` to where only a `loop` without turns comes."""
+    """Mark `dot`, and move `zeros` out of `nest` to where only a `loop` without iterations comes."""
     assert loop.block is not None, "it stands in the function"
     dot.attributes |= {"first_turn": True}
     low, high = known(loop.low), known(loop.high)

@@ -183,7 +183,7 @@ class Planner:
 
     def settle_operands(self, op: WritesMemory) -> None:
         """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where
-        addresses on both sides are known in front of the loops, their ranges are compared there instead."""
+        addresses on both sides are known before the loops, their ranges are compared there instead."""
         self.close(before=op)
         for index, value in enumerate(op.operands):
             if is_tile(value) and any(isinstance(o, Load) for o in lazy_closure(value)):
@@ -280,7 +280,7 @@ class Planner:
                 inner.run()
 
     def keep_captured(self, op: Op) -> None:
-        """Compute in front of `op`, once, what its regions would have to compute or load again and again."""
+        """Compute before `op`, once, what its regions would have to compute or load again and again."""
         kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
         for value in kept:
             self.read_inside(value, op)
@@ -376,7 +376,7 @@ class Planner:
     # ------------------------------------------------------------------ closing
 
     def close(self, before: Op | None) -> None:
-        """End the open nest: build it in front of `before`, and keep in buffers what is needed later."""
+        """End the open nest: build it before `before`, and keep in buffers what is needed later."""
         nest = self.open
         if nest is None:
             return
@@ -393,7 +393,7 @@ class Planner:
         self.mark_done(before)
 
     def write_first(self, value: Value, buffer: Value, before: Op) -> None:
-        """Write `value` to `buffer` in a nest of its own, in front of the one being closed."""
+        """Write `value` to `buffer` in a nest of its own, before the one being closed."""
         write = self.insert(Op.create("cpu.write", (value, buffer), location=before.location), before)
         own = FusionGroup(domain_of(write))
         own.add(write)

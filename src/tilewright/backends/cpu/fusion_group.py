@@ -93,7 +93,7 @@ class FusionGroup:
             self.accumulated.update(sink.results)
 
     def accepts(self, sink: Op, domain: Domain) -> bool:
-        """Whether `sink` may share the loops. It asks of the nest's own results only the row that it is in."""
+        """Whether `sink` may share the loops. It may use only the current row of the nest's own results."""
         if isinstance(sink, (*ATOMICS, Scan)) or len(self.sinks) >= MAX_SINKS:
             return False
         if self.accumulated and (isinstance(sink, WritesMemory) or self._comes_after_reductions(sink)):

@@ -24,7 +24,7 @@ FAILS = {">=": "slt", "==": "ne"}
 
 
 class GuardOps:
-    """Writes conditions in front of the op `before`; `known` holds what its block has already, each op once."""
+    """Writes conditions before the op `before`; `known` holds what its block has already, each op once."""
 
     def __init__(self, before: Op, known: Known) -> None:
         self.before = before

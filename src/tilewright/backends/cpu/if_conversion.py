@@ -64,7 +64,7 @@ def _computes(op: Op) -> bool:
 
 
 def _select(branch: If) -> None:
-    """Put the code of both sides in front of the branch, and selections in its place."""
+    """Put the code of both sides before the branch, and selections in its place."""
     at = OpBuilder(branch)
     yielded: list[list[Value]] = []
     for arm in branch.arms:

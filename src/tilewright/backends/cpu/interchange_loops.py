@@ -32,7 +32,7 @@ from tilewright.transforms.matching import binary_of, integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 FEW_TURNS = 4
-"""Max turns of a loop that goes inside though rows do not fit into registers: so many places are read side by side."""
+"""Max iterations of a loop that moves inside though rows exceed the registers: it reads so many places at once."""
 
 _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 """Ops, besides those on elements, that loops may have."""
@@ -54,7 +54,7 @@ def goes_along_rows(loop: For) -> bool:
 
 
 def _carries_tiles(loop: For) -> bool:
-    """Whether the loop carries tiles of numbers, all of one shape, and scalars that nobody asks for in the end."""
+    """Whether the loop carries tiles of numbers, all of one shape, and scalars that are unused after it."""
     tiles = [value for value in loop.results if is_tile(value)]
     if any(value.uses for value in loop.results if not is_tile(value)) or not isinstance(loop.low.type, IntType):
         return False
@@ -99,7 +99,7 @@ def _keeps_elements(loop: For) -> bool:
 
 
 def _reads_rows(loop: For) -> bool:
-    """Whether the turns read on along the rows of the tiles: else the memory of each turn is read as it lies."""
+    """Whether successive iterations read along the rows of the tiles; otherwise each reads a place of its own."""
     pairs = list(zip(loop.carried, loop.yielded, strict=True))
     counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
     steps = steps_of_turn(loop.body, counters)
@@ -113,7 +113,7 @@ def _grows(value: Value, next: Value) -> bool:
 
 
 def known_turns(loop: For) -> int | None:
-    """The number of turns, if it is known now."""
+    """The number of iterations, if it is known now."""
     bounds = [number for value in loop.bounds if (number := integer_of(value)) is not None]
     return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
 

@@ -46,7 +46,7 @@ def interchange_programs(module: Op) -> bool:
 
 
 def _shared_loop(function: Func) -> For | None:
-    """The loop that is all that a program does, if each of its turns is one that any program could do."""
+    """The loop that is all that a program does, if each of its iterations is one that any program could do."""
     loops = [op for op in function.body if op.regions]
     if len(loops) != 1 or not all(_computes(op) for op in function.body if not op.regions):
         return None
@@ -87,7 +87,7 @@ def _moves_elements(op: Op) -> bool:
 
 
 def _interchange(loop: For, axis: str) -> None:
-    """Put the loop over programs around the body of `loop`, and the turns around both."""
+    """Put the loop over programs around the body of `loop`, and the iterations around both."""
     at, number = OpBuilder(loop), loop.low.type
     along: dict[str, Attribute] = {"axis": Keyword(axis)}
     ahead = at.emit("cpu.programs_ahead", (), i64, along)

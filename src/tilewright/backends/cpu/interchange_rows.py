@@ -57,7 +57,7 @@ def interchange_rows(module: Op) -> bool:
 
 
 def _rows_of(turns: For) -> For | None:
-    """The loop over several rows that is all that a turn does, if every turn has the same rows."""
+    """The loop over several rows that is all that an iteration does, if every iteration has the same rows."""
     inside = [op for op in turns.body if op.definition.effect is not Effect.NONE and not op.definition.terminator]
     rows = inside[0] if len(inside) == 1 else None
     if not isinstance(rows, For) or turns.results or rows.results or known(rows.high) == 1:
@@ -71,7 +71,7 @@ def _rows_of(turns: For) -> For | None:
 
 
 def _parts_of(turns: For, rows: For) -> tuple[list[Op], list[Op]]:
-    """The numbers in front of `rows` that all turns share, and those that differ from turn to turn."""
+    """The numbers before `rows` that all iterations share, and those that differ from iteration to iteration."""
     differ, fixed, moving = {turns.induction_variable}, list[Op](), list[Op]()
     for op in turns.body:
         if op is rows or op.definition.terminator:
@@ -85,7 +85,7 @@ def _parts_of(turns: For, rows: For) -> tuple[list[Op], list[Op]]:
 
 
 def _keeps_rows_apart(rows: For) -> bool:
-    """Whether all that is stored are rows of buffers, each by its own turn of `rows`, and nothing else reads these."""
+    """Whether all stores are to rows of buffers, each in its own iteration of `rows`, which nothing else reads."""
     accesses = list[Access]()
     for op in rows.walk():
         if isinstance(op, (Load, MaskedLoad, *STORES)):
@@ -101,7 +101,7 @@ def _keeps_rows_apart(rows: For) -> bool:
 
 
 def _own_row(access: Access, rows: For) -> Value | None:
-    """The address of the row of a buffer that `access` keeps to, where each turn of `rows` has another one."""
+    """The address of the row of a buffer that `access` keeps to, where each iteration of `rows` has another one."""
     along = _loop_along(access, rows)
     row = access.base if along is None else first_address(along, access)
     step = None if row is None else defining(row, AddPtr)
@@ -152,7 +152,7 @@ def _buffers_of(address: Value) -> set[Value]:
 
 
 def _goes_on(turns: For, rows: For) -> bool:
-    """Whether each turn reads memory where the one before ended, and some of it is rows that are longer than that."""
+    """Whether each iteration reads on where the previous one ended, and some of it is rows that are longer."""
     aside = Block()
     b = LoopBuilder(aside, entry=aside)  # nothing that is computed here stays
     growth, steps = Growth(b, turns, "", turns), list[bool]()

@@ -67,9 +67,9 @@ class _Plan:
 
     Attributes:
         row: the max number of lanes of a row.
-        shared: the ops of a turn that do not depend on the row.
+        shared: the ops of an iteration that do not depend on the row.
         costly: those of them that are more than a number computed from the lane.
-        kept: the results of those that the rest of a turn needs.
+        kept: the results of those that the rest of an iteration needs.
         factors: the bytes of the stack for each lane of these.
     """
 
@@ -88,7 +88,7 @@ class _Plan:
         return is_gain and self.row * sum(self.factors) <= MAX_BYTES
 
     def keep(self, b: LoopBuilder) -> None:
-        """Build the loop in front of the rows, and let turns load what it has stored."""
+        """Build the loop before the rows, and let iterations load what it has stored."""
         block = self.rows.block
         assert block is not None, "it stands in a function"
         self.lanes.attributes.pop(UNROLL, None)  # what is left is short, but for lanes that are read one by one
@@ -135,7 +135,7 @@ class _Plan:
 
 
 def _independent(lanes: Parallel, rows: For) -> list[Op]:
-    """The ops of a turn of `lanes` that do not depend on the turn of `rows`."""
+    """The ops of an iteration of `lanes` that do not depend on the iteration of `rows`."""
     found = dict[Op, None]()
     for op in lanes.body:
         own = [v.op for v in op.operands if _is_in(v, lanes.body) and v is not lanes.induction_variable]

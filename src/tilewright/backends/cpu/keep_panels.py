@@ -1,7 +1,7 @@
 """The packed B of a loop of products is kept for the next programs that multiply by the same matrix.
 
     scf.for %k = … {                          scf.for %k = … {
-      "cpu.matmul"(%a, %b, %c, …)        →      %kept = … the key of this turn is %b, %stride, …
+      "cpu.matmul"(%a, %b, %c, …)        →      %kept = … the key of this iteration is %b, %stride, …
     }                                           "cpu.matmul"(%a, %b, %c, …, %panels, %kept) <{keeps = true}>
                                                 scf.if not %kept { … the key becomes %b, %stride, … }
                                               }
@@ -47,25 +47,25 @@ from tilewright.ir.types import PointerType, TensorType, i1, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
 TURNS, MISSES, KEYS = 16, 24, 64
-"""Places in the state of a product, in bytes: the number of turns that have keys, that of turns in a row that found
-none, and the first key."""
+"""Places in the state of a product, in bytes: the number of iterations that have keys, that of iterations in a row that
+found none, and the first key."""
 RANGES = (0, 8), (32, 40), (48, 56)
 """Places of the ends of the ranges that panels come from, one for each load of a B that is computed."""
 KEY_BYTES = 32
 """Distance of keys: an address and up to three numbers."""
 MIN_SLOTS, MAX_SLOTS = 2, 64
-"""The least and the greatest number of turns that have a slot."""
+"""The least and the greatest number of iterations that have a slot."""
 MIN_BYTES = 4096
 """Min size of panels that are not packed row by row, in bytes: to pack less takes hardly longer than to look for it."""
 
 
 class _Product(NamedTuple):
-    """A product in a loop: the turn that it belongs to is counted, and its B may be read where it lies.
+    """A product in a loop: the iteration that it belongs to is counted, and its B may be read in place.
 
     Attributes:
         loop: the loop around, whose body the product stands in.
         op: the product.
-        in_place: an i1, whether B is read where the program's data lies; None: always.
+        in_place: an i1, whether B is read in the program's memory; None: always.
         bytes: what its packed B takes.
         computed: what a B is computed from that does not lie in the program's memory; None: it does.
     """
@@ -122,7 +122,7 @@ def _is_alone(op: Matmul, loop: For) -> bool:
 
 
 def _written(function: Func) -> list[Span] | None:
-    """The places that the function stores to; None if nobody knows them, or if others may write what it reads."""
+    """The places that the function stores to; None if unknown them, or if others may write what it reads."""
     found, accesses = list[Span](), MemoryAccesses()
     for op in function.walk():
         if isinstance(op, (Store, GuardedStore)):
@@ -155,7 +155,7 @@ class _Keeper:
     """Writes what keeps the B of a product.
 
     Attributes:
-        slots: the turns that have a key.
+        slots: the iterations that have a key.
         offset: where the arena is free.
     """
 
@@ -202,7 +202,7 @@ class _Keeper:
 
     @property
     def _spare(self) -> int:
-        """The slots without a key: as many as turns may be multiplied at once, a power of two."""
+        """The slots without a key: as many as iterations may be multiplied at once, a power of two."""
         return merged_turns(self.product.op, self.product.loop, self.function, self.target)
 
     def _buffer(self, b: LoopBuilder, offset: int, size: int) -> Value:
@@ -210,7 +210,7 @@ class _Keeper:
         return b.pointing(b.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)), attributes), i8)
 
     def _forget_what_is_written(self, b: LoopBuilder, state: Value, written: Span) -> None:
-        """In front of a nest that stores, compare where with the range that panels come from."""
+        """Before a nest that stores, compare where with the range that panels come from."""
         writer = GuardOps(written.nest, {})
         low, high = writer.value(written.low), writer.value(written.high)
         assert written.nest.block is not None, "it stands in the function"
@@ -239,7 +239,7 @@ class _Keeper:
         b.store(b.constant(0, i64), state, TURNS, align=8)
 
     def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
-        """Look for the key of this turn in front of the product, and write it behind."""
+        """Look for the key of this iteration before the product, and write it behind."""
         loop, op, in_place, size, computed = self.product
         assert op.block is not None, "it stands in the loop"
         with b.into(Block()):
@@ -281,7 +281,7 @@ class _Keeper:
             op.set_operands([*op.operands[:first], *panels, *op.operands[first + 2 :]])
 
     def _key(self, b: LoopBuilder) -> list[Value]:
-        """All that the panels depend on, apart from memory, and that may differ from turn to turn."""
+        """All that the panels depend on, apart from memory, and that may differ from iteration to iteration."""
         computed = self.product.computed
         if computed is None:
             return _key(b, self.product.op)
@@ -299,7 +299,7 @@ class _Keeper:
         found: tuple[Value, Value, Value],
         sources: list[tuple[Value, Value]],
     ) -> None:
-        """Write down what a turn left in its slot."""
+        """Write down what an iteration left in its slot."""
         turn, here, kept = found
         misses = b.add(b.load(i64, state, MISSES, align=8), 1)
         b.store(b.select(kept, 0, misses), state, MISSES, align=8)
@@ -314,7 +314,7 @@ class _Keeper:
 
 
 def _key(b: LoopBuilder, op: Matmul) -> list[Value]:
-    """All that the panels depend on, apart from memory, and that may differ from turn to turn.
+    """All that the panels depend on, apart from memory, and that may differ from iteration to iteration.
 
     Which rows and columns count decides only whether there are panels.
     """

@@ -61,7 +61,7 @@ class LoopBuilder(StructureBuilder):
         return self.entry.insert(Op(OPS[name], (), (type,), attributes), before).results[0]
 
     def _pair(self, a: Operand, b: Operand) -> tuple[Value, Value]:
-        """Two operands as values; one of them tells the type."""
+        """Two operands as values; one of them gives the type."""
         if isinstance(a, int):
             assert isinstance(b, Value), "one operand is no number"
             return self.constant(a, b.type), b
@@ -386,7 +386,7 @@ class LoopBuilder(StructureBuilder):
         return found
 
     def prefetch(self, pointer: Value, offset: Operand = 0, *, locality: int = 3, write: bool = False) -> None:
-        """Ask for a cache line."""
+        """Prefetch a cache line."""
         attributes: dict[str, Attribute] = {"locality": Number(locality, i64)}
         if write:
             attributes["write"] = UNIT

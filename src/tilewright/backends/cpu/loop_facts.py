@@ -23,9 +23,9 @@ from tilewright.ir.types import Type, i32, i64
 from tilewright.transforms.matching import is_inside
 
 PROGRAMS = "cpu.programs"
-"""Mark of an `scf.for` whose turns are those of different programs, in order."""
+"""Mark of an `scf.for` whose iterations are those of different programs, in order."""
 RUNS = "cpu.runs"
-"""`program`: each program of the grid runs the nest once; `turn`: each turn of the outermost loop around does."""
+"""`program`: each program of the grid runs the nest once; `turn`: each iteration of the outermost loop around does."""
 STORED = "cpu.stored"
 """Bytes that one run of the nest stores in this loop, which does nothing else."""
 PHASE = "cpu.phase"
@@ -35,11 +35,11 @@ MOVES = "cpu.moves"
 TILE = "cpu.tile"
 """The loop is for one of several rows that come from memory."""
 ROWS = "cpu.rows"
-"""The max number of lanes of rows: a mark of an `scf.for` whose turns are those, in any order, lane by lane, too."""
+"""Mark of an `scf.for` over rows in any order, also lane by lane: the max number of lanes of a row."""
 ALONG = "cpu.along"
-"""Mark of an `scf.for` inside of one over rows: each turn goes on along a row of memory where the last one ended."""
+"""Mark of an `scf.for` inside one over rows: each iteration continues a row of memory where the last one ended."""
 COUNTED = "cpu.counted"
-"""Mark of an `scf.for` whose turns are the rows of a nest that count; the loop behind it does the others."""
+"""Mark of an `scf.for` whose iterations are the rows of a nest that count; the loop behind it does the others."""
 VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
 """Marks of a store of a nest: the source of its value, or its addresses, has neighbours along the last outer axis."""
 TRANSPOSED = "cpu.transposed"
@@ -52,7 +52,7 @@ Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore
 
 
 class InvariantBuilder(LoopBuilder):
-    """A builder of ops without effects in front of a loop: as far out as their operands let them, equal ones once."""
+    """A builder of ops without effects before a loop: as far out as their operands let them, equal ones once."""
 
     def __init__(self, function: Func) -> None:
         super().__init__(Block(), entry=function.body)
@@ -60,11 +60,11 @@ class InvariantBuilder(LoopBuilder):
         self._made: dict[tuple[object, ...], Value] = {}
 
     def in_front_of(self, loop: Op) -> None:
-        """Let ops go to places in front of `loop`; loops come in program order."""
+        """Let ops go to places before `loop`; loops come in program order."""
         self.inner, self.location = loop, loop.location
 
     def emit(self, name: str, operands: Any, type: Type, attributes: Any = None) -> Value:
-        """The result of a new op behind its operands, or of an equal one in front of the loop."""
+        """The result of a new op behind its operands, or of an equal one before the loop."""
         key = name, tuple(operands), type, repr(attributes)
         found = self._made.get(key)
         if found is None:
@@ -94,7 +94,7 @@ class InvariantBuilder(LoopBuilder):
         return programs_of(self) if turns is None else turns_of(self, turns)
 
     def turning(self) -> For | None:
-        """The loop each turn of which is a run of the nest; None where each program is."""
+        """The loop each iteration of which is a run of the nest; None if each program is."""
         if self.inner.attributes[RUNS] != Keyword("turn"):
             return None
         site = self.inner
@@ -116,7 +116,7 @@ def programs_of(b: LoopBuilder) -> Value:
 
 
 def turns_of(b: LoopBuilder, loop: For) -> Value:
-    """How many turns of `loop` all programs run that come to it once, an i64."""
+    """How many iterations of `loop` all programs run that come to it once, an i64."""
     programs = programs_of(b)
     low, high, step = (b.extend(bound, i64) for bound in loop.bounds)
     step = b.smax(step, 1)
@@ -124,7 +124,7 @@ def turns_of(b: LoopBuilder, loop: For) -> Value:
 
 
 def _equal_op(op: Op, site: Op) -> Op | None:
-    """An op in front of `site` that computes what `op` does."""
+    """An op before `site` that computes what `op` does."""
     name, block, first = op.name, site.block, next(iter(op.operands), None)
     if first is not None and not any(use.name == name and use.block is block for use in first.uses):
         return None
@@ -161,7 +161,7 @@ def _has_equal_parts(a: Op, b: Op) -> bool:
 
 
 def first_address(loop: Parallel, op: Access) -> Value | None:
-    """The address of the first element of the row along which `op` goes in `loop`; None where it goes elsewhere."""
+    """The address of the first element of the row along which `op` goes in `loop`; None if it goes elsewhere."""
     step = defining(op.base, AddPtr)
     goes = step is not None and op.stride is None and offset_of(op.offset) == 0
     if step is None or not goes or step.offset is not loop.induction_variable or is_inside(step.pointer, loop):
@@ -176,7 +176,7 @@ def lanes_of_row(loop: Parallel) -> int:
 
 
 def width_of(loop: Parallel) -> int:
-    """The lanes of one turn of the loop."""
+    """The lanes of one iteration of the loop."""
     step = offset_of(loop.step)
     assert isinstance(step, int), "a chunk has a known number of lanes"
     return step

@@ -160,8 +160,8 @@ class StructureBuilder:
 
         Args:
             low, high, step: the range.
-            carried: the values that the first turn gets.
-            nonempty: there is one turn at least.
+            carried: the values that the first iteration gets.
+            nonempty: there is one iteration at least.
             marks: attributes that the loop gets.
         """
         runs = nonempty or (isinstance(low, int) and isinstance(high, int) and low < high)
@@ -171,11 +171,11 @@ class StructureBuilder:
     def parallel(
         self, low: Operand, high: Operand, step: Operand, *, unroll: int, facts: Mapping[str, Attribute]
     ) -> ParallelFrame:
-        """A loop whose turns may run in any order, `unroll` of them at once. See `ParallelFrame`.
+        """A loop whose iterations may run in any order, `unroll` of them at once. See `ParallelFrame`.
 
         Args:
             low, high, step: the range.
-            unroll: the number of turns that run at once.
+            unroll: the number of iterations that run at once.
             facts: further attributes of the loop.
         """
         bounds = [self.number(low), self.number(high), self.number(step)]
@@ -213,9 +213,9 @@ class LoopFrame:
 
     Attributes:
         index: the counter.
-        carried: what the turn before handed on, or the initial values.
-        next: what this turn hands on; to be set inside.
-        results: what the last turn handed on; after the loop.
+        carried: what the iteration before passed on, or the initial values.
+        next: what this iteration passes on; to be set inside.
+        results: what the last iteration passed on; after the loop.
     """
 
     __slots__ = ("_attributes", "_bounds", "_elsewhere", "body", "builder", "carried", "index", "next", "results")
@@ -265,7 +265,7 @@ class ParallelFrame:
         return self
 
     def reduce(self, values: Sequence[Value], combine: Region) -> None:
-        """Combine `values` of all turns by the function in the region, of which a copy is made."""
+        """Combine `values` of all iterations by the function in the region, of which a copy is made."""
         copy = Region()
         combine.clone_into(copy, {}, {})
         end = copy.block.terminator

@@ -48,7 +48,7 @@ def _lower(b: LoopBuilder, block: Block, around: Hoisted) -> int:
 def lower_nest(b: LoopBuilder, op: NestOp, hoisted: Hoisted) -> list[Value]:
     """Build the loops of the cpu.nest `op`; returns its results.
 
-    What stands in front of earlier nests of the block is `hoisted`; what stands in front of this one joins it.
+    What stands before earlier nests of the block is `hoisted`; what stands before this one joins it.
     """
     nest = Nest(op)
     by_rows = nest.mode == "rows"

@@ -29,7 +29,7 @@ _LESS: dict[str, Attribute] = {"predicate": Keyword("slt")}
 
 
 def tiles_of_map(op: MapElementwise, shape: tuple[int, ...], arguments: Sequence[Value]) -> list[Value]:
-    """The results of the function of `op` for `arguments`, tiles of `shape`; ops go in front of it."""
+    """The results of the function of `op` for `arguments`, tiles of `shape`; ops go before it."""
     block, outside = op.function.block, _outside(op)
     uniform = uniform_values(block, outside)
     for loop in [inner for inner in op.function.walk() if isinstance(inner, For)]:
@@ -94,7 +94,7 @@ class _TileWriter(LaneWriter):
         return self.builder.emit("tt.reduce", (flat,), [i1], {"axis": Number(0, i32)}, regions)[0]
 
     def holds(self, condition: Value) -> Value:
-        """For each element, whether the condition holds or nobody asks."""
+        """For each element, whether the condition holds or does not matter."""
         holds = self.all(condition)
         return holds if self.active is None else self.emit("arith.ori", (holds, self.negated(self.active)), holds.type)
 

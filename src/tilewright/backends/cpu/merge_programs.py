@@ -96,7 +96,7 @@ def _merge(function: Func) -> bool:
 
 
 def _merge_turns(function: Func, loop: For) -> bool:
-    """Let a turn do what those behind it do, which are turns of other programs; returns whether it may."""
+    """Let an iteration do what those behind it do, which are iterations of other programs; returns whether it may."""
     if not _runs_one_nest(loop.body):
         return False
     found = False
@@ -109,12 +109,12 @@ def _merge_turns(function: Func, loop: For) -> bool:
 
 
 def _turns_left(b: LoopBuilder, loop: For) -> Value:
-    """How many turns come, this one included."""
+    """How many iterations come, this one included."""
     return b.extend(b.sub(loop.high, loop.induction_variable), i64)
 
 
 def _skip_turns(b: LoopBuilder, loop: For) -> None:
-    """Let turns pass that an earlier one has done."""
+    """Let iterations pass that an earlier one has done."""
     number, body, b.location = loop.induction_variable.type, loop.body, loop.location
     body.terminator.erase()
     turns = Block([number, number])
@@ -132,7 +132,7 @@ def _skip_turns(b: LoopBuilder, loop: For) -> None:
 
 
 def _turns_done(b: LoopBuilder, block: Block) -> Value:
-    """The number of turns that `block` does, an i64: that of the nest which it runs."""
+    """The number of iterations that `block` does, an i64: that of the nest which it runs."""
     (only,) = (op for op in block if op.regions and not _only_reduces(op))
     if isinstance(only, If):
         done, *otherwise = [_turns_done(b, arm.block) for arm in only.arms]
@@ -211,7 +211,7 @@ class _Merging:
         return next(tile_type(op.value).shape[-1] for op in self.accesses if isinstance(op, STORES))
 
     def _condition(self, parts: list[Part], count: Value) -> tuple[Value, Value] | None:
-        """Whether several programs may run as one, an i1, and how many; None where that cannot be told."""
+        """Whether several programs may run as one, an i1, and how many; None if that cannot be decided."""
         b, c = self.b, context_of(self.b, self.nest, 1)
         conditions, limits = list[Value](), dict[tuple[Value, int], None]()
         for part in parts:
@@ -234,7 +234,7 @@ class _Merging:
         return reduce(b.and_, dict.fromkeys(conditions)), count
 
     def _apart(self, count: Value) -> list[Value] | None:
-        """Conditions under which no program of `count` touches what another one stores, and rows do not meet."""
+        """Conditions under which no program of `count` accesses what another one stores, and rows do not overlap."""
         if not any(isinstance(op, STORES) for op in self.accesses):
             return None
         forms = ValueForms()
@@ -298,7 +298,7 @@ class _Reach:
 
 
 def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, count: Sum) -> _Reach | None:
-    """Where `op` reads or writes; None where its addresses are no sums of products.
+    """Where `op` reads or writes; None if its addresses are no sums of products.
 
     Nothing depends on a load without tags, such as that of a in b + a - a.
     """
@@ -323,7 +323,7 @@ def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, c
 
 
 def _rows(form: Form, motion: Motion, tags: Tags) -> tuple[Sum, Sum] | None:
-    """The least and the greatest sum of what lanes have for themselves; None where that is not known, or changes."""
+    """The least and the greatest sum of what lanes have for themselves; None if that is not known, or changes."""
     low = high = ZERO
     for monomial, table in form.terms.items():
         if not is_shared(monomial):

@@ -65,7 +65,7 @@ def _store_in_front(store: Store) -> Store | None:
 
 
 def _choice(first: Value | None, second: Value | None) -> _Choice | None:
-    """How two masks exclude each other; None if nobody knows that they do."""
+    """How two masks exclude each other; None if unknown that they do."""
     if first is None or second is None:
         return None
     if _are_opposite(first, second):

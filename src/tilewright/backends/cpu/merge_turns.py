@@ -1,10 +1,10 @@
 """Several iterations of a loop along k become one product, where loading and storing C dominates short iterations.
 
     scf.for %k = … {                        scf.for %k = … {
-      "cpu.matmul"(%a, %b, %c, …)     →       %waits = the next turn is there, and both read A and B where they lie
+      "cpu.matmul"(%a, %b, %c, …)     →       %waits = the next iteration is there, and both read A and B where they lie
     }                                         … %table[%waiting] is %a, %panels
                                               "cpu.matmul"(%a, %b, %c, …, %waits, %waiting + 1, %table)
-                                              … %waiting is one more, or 0 if this turn does not wait
+                                              … %waiting is one more, or 0 if this iteration does not wait
                                             }
 
 A deferred product packs its B, and leaves everything else to the next iteration, whose blocks of C include all deferred
@@ -36,14 +36,14 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_inside
 
 TURNS = 4
-"""Max turns that are multiplied at once, a power of two: with two, int8 takes 2 % longer."""
+"""Max iterations that are multiplied at once, a power of two: with two, int8 takes 2 % longer."""
 LEAST = 32 << 10
 """Min bytes of C: a smaller one stays in the L1 cache, so that waiting gains nothing."""
 WAITING, ZERO, TABLE = 0, 8, 16
-"""Places of what turns leave to the next one, in bytes: how many wait, whether their sums begin at zero, and for each
-the addresses of its A and of its packed B."""
+"""Places of what iterations leave to the next one, in bytes: how many wait, whether their sums begin at zero, and for
+each the addresses of its A and of its packed B."""
 ENTRY = 16
-"""Bytes of a turn's addresses."""
+"""Bytes of an iteration's addresses."""
 
 
 def merge_turns(module: Op, target: Target) -> bool:
@@ -60,7 +60,7 @@ def merge_turns(module: Op, target: Target) -> bool:
 
 
 def merged_turns(op: Matmul, loop: For, function: Func, target: Target) -> int:
-    """How many turns of `loop`, in whose body `op` stands, may be multiplied at once, a power of two."""
+    """How many iterations of `loop`, in whose body `op` stands, may be multiplied at once, a power of two."""
     plan = plan_of(spec_of_matmul(op)[0], target)
     if plan is None or plan.by.group == 1 or plan.packs_a or plan.groups > target.costs.merged_groups:
         return 1
@@ -69,7 +69,7 @@ def merged_turns(op: Matmul, loop: For, function: Func, target: Target) -> int:
 
 
 def _may_wait(op: Matmul, loop: For, function: Func) -> bool:
-    """Whether the operands of `op`, in the body of `loop`, are known to be there a turn later, where that can be."""
+    """Whether the operands of `op`, in the body of `loop`, are known to be there an iteration later."""
     places = [in_place(factor, function) for factor in (op.a, op.b)]
     if (known(loop.step) or 0) <= 0 or not _only_multiplies(op, loop) or not all(places):
         return False
@@ -80,7 +80,7 @@ def _may_wait(op: Matmul, loop: For, function: Func) -> bool:
 
 
 def in_place(factor: Value, function: Func) -> tuple[Value | None] | None:
-    """Whether a factor is read where the program's data lies: a condition, or always. None: never, or nobody knows."""
+    """Whether a factor is read in the program's memory: a condition, or always. None: never, or unknown."""
     op = factor.op
     if isinstance(op, If) and len(op.arms) == 2:
         there, copy = (arm.block.terminator.operands[op.results.index(factor)] for arm in op.arms)
@@ -107,13 +107,13 @@ def users_of(buffer: Value) -> Iterator[Op]:
 
 
 def _there(number: Value) -> Value:
-    """The value of a stride where the operand is read where it lies."""
+    """The value of a stride where the operand is read in place."""
     op = number.op
     return op.arms[0].block.terminator.operands[op.results.index(number)] if isinstance(op, If) else number
 
 
 def _is_fixed(value: Value, loop: For) -> bool:
-    """Whether a scalar is the same in all turns."""
+    """Whether a scalar is the same in all iterations."""
     if not is_inside(value, loop):
         return True
     op = value.op
@@ -121,7 +121,7 @@ def _is_fixed(value: Value, loop: For) -> bool:
 
 
 class _Turns:
-    """Lets the turns of a loop wait for each other, up to `most` of them."""
+    """Lets the iterations of a loop wait for each other, up to `most` of them."""
 
     def __init__(self, function: Func, loop: For, op: Matmul, most: int) -> None:
         self.function, self.loop, self.op, self.most = function, loop, op, most
@@ -129,7 +129,7 @@ class _Turns:
         self.b.location = op.location
 
     def merge(self) -> None:
-        """Give the product what earlier turns left to it, and leave it to the next one where that may be."""
+        """Give the product what earlier iterations left to it, and leave it to the next one where that may be."""
         b, op, loop = self.b, self.op, self.loop
         assert op.block is not None, "it stands in the loop"
         assert loop.block is not None, "it stands in the function"
@@ -161,7 +161,7 @@ class _Turns:
         return waits, b.add(waiting, 1), zero
 
     def _reads_in_place(self) -> Value:
-        """An i1: there is a next turn, and neither this one nor that one copies A or B."""
+        """An i1: there is a next iteration, and neither this one nor that one copies A or B."""
         b, loop = self.b, self.loop
         found = b.compare("sgt", b.sub(loop.high, loop.induction_variable), loop.step)
         turn = NextTurn(b, loop, (), operand_of)
@@ -172,7 +172,7 @@ class _Turns:
         return found
 
     def _ask_for_all(self) -> None:
-        """Ask for the A and B of so many turns ahead: columns of A go on to the right, rows of B below."""
+        """Request the A and B of so many iterations ahead: columns of A go on to the right, rows of B below."""
         if self.op.asked_operands[:2] == (0, 1):
             a, rows, bytes, b, rows_of_b, *others = self.op.soon_extents
             extents = (a, rows, self.most * bytes, b, self.most * rows_of_b, *others)

@@ -31,7 +31,7 @@ class Part(NamedTuple):
     Attributes:
         op: the access whose mask it is.
         mask: the condition, as a tile.
-        axis: along which lanes differ; None where all are on or off together.
+        axis: along which lanes differ; None if all are on or off together.
         extent: the number of these lanes.
         below: an i64, so many of them are on; an i1 where they are on or off together.
     """
@@ -44,14 +44,14 @@ class Part(NamedTuple):
 
 
 def context_of(b: LoopBuilder, nest: Nest, lanes: int) -> Context:
-    """The context in which lanes of a value of `nest` are asked for, in front of it."""
+    """The context in which lanes of a value of `nest` are asked for, before it."""
     c = Context(b, operand_of, len(nest.outer) + 1)
     c.lanes = lanes
     return c
 
 
 def parts_of(c: Context, nest: Nest) -> list[Part] | None:
-    """All conditions under which lanes of `nest` are on; None where one of them cannot be told in front of it."""
+    """All conditions under which lanes of `nest` are on; None if one of them cannot be evaluated before it."""
     found = []
     for op in nest.body:
         masks = where_of(op)[1:] if isinstance(op, ACCESSES) else []
@@ -77,7 +77,7 @@ def holds(c: Context, part: Part) -> Value:
 
 
 def all_on(c: Context, nest: Nest) -> Value | None:
-    """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
+    """Whether no mask of `nest` is off anywhere, an i1 before the nest; None if that cannot be decided there."""
     parts = parts_of(c, nest)
     if parts is None:
         return None

@@ -20,7 +20,7 @@ class NextTurn:
         b: where the ops go.
         loop: the innermost loop around.
         written: the values that there are already.
-        scalar: what a value is in this turn.
+        scalar: what a value is in this iteration.
     """
 
     def __init__(self, b: LoopBuilder, loop: For, written: Container[Value], scalar: Callable[[Value], Scalar]) -> None:
@@ -28,7 +28,7 @@ class NextTurn:
         self.written, self.scalar = written, scalar
 
     def value(self, value: Value) -> Scalar:
-        """The value of a scalar in the next turn; that of this turn where nothing tells."""
+        """The value of a scalar in the next iteration; that of this iteration if unknown."""
         if value.owner is self.body:
             if value.index == 0:
                 return self.b.add(value, self.loop.step)
@@ -40,7 +40,7 @@ class NextTurn:
         return self._again(op, map(self.value, op.operands))
 
     def knows(self, value: Value) -> bool:
-        """Whether `value` is what a scalar is in the next turn, where there is one."""
+        """Whether `value` is what a scalar is in the next iteration, where there is one."""
         if value.owner is self.body:
             return value.index == 0 or self._is_early(self.loop.yielded[value.index - 1])
         op = value.op

@@ -70,7 +70,7 @@ class CpuOptions(NamedTuple):
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers of up to 32 bits assert that they do not overflow.
         sanitize: what the kernel checks while it runs: some of `CHECKS`.
         interruptible: signals are handled in `for` loops, too, not only between programs and in `while` loops.
-        debug_info: what objects tell of the program: "lines", "variables" (and lines), or nothing.
+        debug_info: debug information in objects: "lines", "variables" (and lines), or nothing.
         ignored: the GPU options that were given, kept for the metadata.
     """
 

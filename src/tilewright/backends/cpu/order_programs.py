@@ -67,7 +67,7 @@ def _sees_others(op: Op) -> bool:
 
 
 class _Steps(NamedTuple):
-    """The distance of the tiles of neighbours along each axis, in bytes; None where only the launch tells."""
+    """The distance of the tiles of neighbours along each axis, in bytes; None if known only at launch."""
 
     x: int | None
     y: int | None

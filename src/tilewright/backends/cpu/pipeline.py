@@ -146,7 +146,7 @@ def sanitize(module: Op, options: CpuOptions) -> None:
 
 
 def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ...]:
-    """The passes from TTIR to ttcir; with `interruptible`, every turn of a `for` loop looks for signals."""
+    """The passes from TTIR to ttcir; with `interruptible`, every iteration of a `for` loop looks for signals."""
     dots = DotLowering(partial(operand_element_type, target=target))
     interchange = Pass(
         "interchange_loops", partial(interchange_loops, target=target), "loops that only read keep tiles in registers"
@@ -281,7 +281,7 @@ def _workspace(module: Op, target: Target) -> int:
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:
-    """Bytes that a micro-kernel needs, whether the operands are copied or read where they lie."""
+    """Bytes that a micro-kernel needs, whether the operands are copied or read in place."""
     copied = spec_of(dot)
     in_place = replace(copied, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME, b_step=AT_RUN_TIME)
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))

@@ -110,7 +110,7 @@ class _Rows:
         return None if site is self.turning else site
 
     def _further(self, op: Load, row: Value) -> Operand | None:
-        """How many bytes further the next run loads; None where that is the same row, or not known, or too much."""
+        """How many bytes further the next run loads; None if that is the same row, or not known, or too much."""
         length, b = lanes_of_row(self.loop) * op.result.type.scalar.bits // 8, self.b
         around = self._row_loop() or self.turning
         is_one_of_many = around is None or is_inside(row, around)

@@ -40,7 +40,7 @@ UNKNOWN, UNIFORM = Moved(stays=False, shifts=False), Moved(stays=True, shifts=Tr
 
 
 class Motion:
-    """The values of `nest`, from program to program along `axis`, or from turn to turn of `loop` where there is one.
+    """The change of values of `nest` between programs along `axis`, or between iterations of `loop` if there is one.
 
     Attributes:
         tags: by which axes of the nest each of its loads and stores is asked for.
@@ -77,7 +77,7 @@ class Motion:
         return shape is not None and shape[:-1] == self.nest.outer and shape[-1] > 1
 
     def is_uniform(self, scalar: Value) -> bool:
-        """Whether `scalar`, which is computed in front of the nest, is the same in the next program."""
+        """Whether `scalar`, which is computed before the nest, is the same in the next program."""
         return self._step(scalar) == 0
 
     def of_mask(self, access: Op, part: Value) -> Moved:

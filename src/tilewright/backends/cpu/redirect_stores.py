@@ -49,7 +49,7 @@ def _copy(nest: Nest, store: GuardedStore) -> Op:
     """A nest that does `store`, which stands in `nest`, from its buffer.
 
     A mask that the stores may have changed comes from the buffer that keeps it. What a buffer of one row has kept of
-    an address is computed anew: only the last row is still there.
+    an address is recomputed: only the last row is still there.
     """
     mask, kept, location = store.mask, store.kept_mask, store.location
     needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]

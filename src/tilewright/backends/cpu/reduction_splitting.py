@@ -108,7 +108,7 @@ class Nest:
     def _must_not_precede(self, sink: WritesMemory | Write, other: Op, place: dict[Op, int]) -> bool:
         """Whether `sink` changes memory that `other` reads, or has changed before.
 
-        Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
+        A load of the nest precedes all its stores in program order, so it may be repeated in a late phase.
         """
         if isinstance(sink, WritesMemory):
             return other in self._loading or (isinstance(other, WritesMemory) and place[other] < place[sink])
@@ -201,7 +201,7 @@ def _keeps_rows(op: Op, nest: Nest) -> bool:
 
 
 def _fills_rows(value: Value, nest: Nest) -> bool:
-    """Whether `value` has several elements per row: a buffer of one element would be read in front of the rows."""
+    """Whether `value` has several elements per row: a buffer of one element would be read before the rows."""
     shape = value.type.shape or ()
     return shape[:-1] == nest.outer and shape[-1] > 1
 

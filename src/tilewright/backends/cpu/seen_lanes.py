@@ -34,7 +34,7 @@ from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.transforms.functions import functions_of
 
 Axes: TypeAlias = tuple[int | None, ...]
-"""For each axis of a buffer, the axis of a tile that it has become; None where it is reduced."""
+"""For each axis of a buffer, the axis of a tile that it has become; None if it is reduced."""
 
 
 class Shown(NamedTuple):
@@ -69,12 +69,12 @@ class _Function:
                 self._stores[buffer] = stores_of(buffer, self._stores)
 
     def count_all(self) -> bool:
-        """Tell all writes and products what is seen of them; returns whether ops were built for it."""
+        """Annotate all writes and products with the lanes that are read; returns whether ops were built for it."""
         self.count(self._body)
         return self._changed
 
     def count(self, block: Block) -> None:
-        """Tell the writes and products of `block` what is seen of them."""
+        """Annotate the writes and products of `block` with the lanes that are read."""
         self.written.update(block.args)
         for op in block:
             if isinstance(op, Nest):
@@ -89,7 +89,7 @@ class _Function:
             self.written.update(op.results)
 
     def _tell(self, op: Write | CpuDot, buffer: Value, before: Op) -> None:
-        """Tell `op`, which fills `buffer`, numbers that are computed in front of `before`, unless all is seen."""
+        """Give `op`, which fills `buffer`, the numbers of lanes that are read, before `before`, unless all are."""
         assert before.block is not None, "it stands in the function"
         shape = tile_of(buffer.type).shape
         self.builder.location = before.location
@@ -142,7 +142,7 @@ def _filled(op: Op) -> Value | None:
 def stores_of(buffer: Value, known: Mapping[Value, list[Shown]] = MappingProxyType({})) -> list[Shown]:
     """All stores of what is computed of `buffer` without mixing rows or columns; none if it is used otherwise, too.
 
-    The last buffers are asked first, and what is `known` is not followed again.
+    The last buffers come first, and `known` values are not followed again.
     """
     found: dict[Shown, None] = {}
     seen: set[tuple[Op, Value, Axes]] = set()
@@ -175,7 +175,7 @@ def _axes_of(buffer: Value) -> Axes:
 
 
 def _moved(op: Op, axes: Axes) -> Axes | None:
-    """The axes of the results of `op`; None if it mixes the elements in another way, or tells their places."""
+    """The axes of the results of `op`; None if it mixes the elements in another way, or depends on their indices."""
     if (isinstance(op, (Read, Write)) and not op.row) or op.definition.elementwise:
         return axes
     if isinstance(op, Trans):
@@ -188,14 +188,14 @@ def _moved(op: Op, axes: Axes) -> Axes | None:
 
 
 def _keeps_places(op: Op, buffer: Value) -> bool:
-    """Whether `op` computes elements of `buffer` from the same elements, and shows them to nobody."""
+    """Whether `op` computes elements of `buffer` from the same elements, and uses them for nothing else."""
     if isinstance(op, CpuDot):
         return buffer not in (op.a, op.b)
     return isinstance(op, Write) and op.buffer is buffer
 
 
 def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
-    """The row or column from which on a store does nothing; None where that is not known here."""
+    """The row or column from which on a store does nothing; None if that is not known here."""
     store, place = shown.store, shown.axes[axis]
     c.extent = tile_of(buffer.type).shape[axis]
     axes = [number == place for number in range(len(tile_type(store.value).shape))]

@@ -66,7 +66,7 @@ def _add_version(block: Block, bits: int) -> Block | None:
 
 
 def _branch(ops: Sequence[Op], bound: Value, short: ShortVersion) -> Block:
-    """Put the short version in front of `ops`, and these into the other arm, whose block this returns."""
+    """Put the short version before `ops`, and these into the other arm, whose block this returns."""
     at, otherwise = OpBuilder(ops[0]), Block()
     condition = at.compare("sle", bound, at.constant(short.most, bound.type))
     at.op("scf.if", (condition,), regions=[Region([short.block]), Region([otherwise])])
@@ -111,7 +111,7 @@ def _is_kept(op: Op, shape: Sequence[int]) -> bool:
 
 
 def _is_closed(ops: Sequence[Op]) -> bool:
-    """Whether nobody else uses a result."""
+    """Whether no other op uses a result."""
     own = set(ops)
     return all(user in own for op in ops for result in op.results for user in result.uses)
 

@@ -49,7 +49,7 @@ class Range(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Conditions and ranges that are known in the lanes that somebody sees.
+    """Conditions and ranges that are known in the live lanes.
 
     Attributes:
         ranges: the integers that a tile has there.
@@ -93,7 +93,7 @@ class Facts(NamedTuple):
         return Facts(ranges, truths)
 
     def says(self, condition: Value) -> bool | None:
-        """Whether `condition` holds, if these facts tell."""
+        """Whether `condition` holds, if these facts decide it."""
         parts = list(conjuncts(condition))
         said = [self._says_of(part) for part in parts]
         if all(said):
@@ -104,7 +104,7 @@ class Facts(NamedTuple):
         return False if none or False in said else None
 
     def _says_of(self, part: Value) -> bool | None:
-        """Whether a condition holds that is no conjunction, if these facts tell."""
+        """Whether a condition that is no conjunction holds, if these facts decide it."""
         if part in self.truths:
             return self.truths[part]
         constant, compared = integer_of(part), _compared(part)
@@ -192,7 +192,7 @@ def _simplify_condition(choice: Select) -> bool:
 
 
 def _needed(mask: Value, facts: Facts) -> Value | bool:
-    """The part of a mask that has to be asked in lanes where `facts` hold; a truth value: nothing has."""
+    """The part of a mask that must be tested in lanes where `facts` hold; a bool if nothing must."""
     said, op = facts.says(mask), mask.op
     if said is not None:
         return said
@@ -246,7 +246,7 @@ def _simplify_operand(user: Op, place: int, facts: Facts) -> bool:
 
 
 def _erase_unused(value: Value) -> None:
-    """Erase what made `value`, and what made that, where nobody uses it any more."""
+    """Erase the op of `value`, and those of its operands, where they are unused now."""
     op = value.op
     if op is not None and op.block is not None and is_dead(op):
         operands = list(op.operands)

@@ -83,7 +83,7 @@ def _has_bounds_of(loop: For, first: For) -> bool:
 
 
 def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
-    """Append the only turn of `loop`; the mapping learns its results."""
+    """Append the only iteration of `loop`; the mapping learns its results."""
     inside = dict(mapping)
     starts = [mapping.get(value, value) for value in (loop.low, *loop.inits)]
     inside.update(zip(loop.body.args, starts, strict=True))
@@ -94,7 +94,7 @@ def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
 
 
 def _has_a_single_turn(loop: For) -> Value:
-    """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, false."""
+    """An i1 before the loop; for bounds of i64 that are farther apart than an i64 says, false."""
     at = OpBuilder(loop)
     low, high, step = (value if value.type is i64 else at.cast("arith.extsi", value, i64) for value in loop.bounds)
     way = at.compute("arith.subi", high, low)

@@ -48,7 +48,7 @@ def _chooses_array(op: Select) -> bool:
 
 
 def ordering_of(op: Select) -> CompareIntegers | None:
-    """The ordering of integers that the selection is by, alone; None where it is by something else."""
+    """The ordering of integers that the selection is by, alone; None if it is by something else."""
     part, *others = (part.op for part in conjuncts(op.condition))
     return part if isinstance(part, CompareIntegers) and not others and part.predicate in MIRRORED else None
 
@@ -72,7 +72,7 @@ def truths_of(condition: CompareIntegers, ops: Iterable[Op | None]) -> list[tupl
 
 
 def _said_of(op: CompareIntegers, lhs: Value, rhs: Value) -> str | None:
-    """The predicate by which `op` compares `lhs` with `rhs`; None where it compares something else."""
+    """The predicate by which `op` compares `lhs` with `rhs`; None if it compares something else."""
     if (op.lhs, op.rhs) == (lhs, rhs):
         return op.predicate
     return MIRRORED.get(op.predicate, op.predicate) if (op.rhs, op.lhs) == (lhs, rhs) else None

@@ -54,7 +54,7 @@ def _goes_along_columns(store: Store) -> bool:
 
 
 def _is_loaded(value: Value) -> bool:
-    """Whether `value` is computed from what a load tells, by way of buffers, too."""
+    """Whether `value` depends on a load, possibly through buffers."""
     stack, seen = [value], set[Value]()
     while stack:
         for op in lazy_closure(stack.pop()):

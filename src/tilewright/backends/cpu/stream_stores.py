@@ -53,7 +53,7 @@ ORDERED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
 FEW_TURNS = 4
-"""Max turns of the loop along a row that has no order: comparing its addresses takes longer than to wait."""
+"""Max iterations of the loop along a row that has no order: comparing its addresses takes longer than to wait."""
 
 MAX_PAIRS = 8
 """Max pairs of addresses compared; more cost more than the wrong order."""

@@ -23,7 +23,7 @@ Steps = dict[int, Step]
 Known = dict[Value, Steps]
 
 TURN = -1
-"""The key of how far the next turn of a loop is."""
+"""The key of how far the next iteration of a loop is."""
 
 FARTHEST = 100
 """Max number of ops through which steps are followed."""
@@ -46,11 +46,11 @@ def lies_across(value: Value) -> bool:
 
 
 def steps_of_turn(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
-    """The steps of the scalars in the body of a loop, in order: how much more they are in the next turn.
+    """The steps of the scalars in the body of a loop, in order: how much more they are in the next iteration.
 
     Args:
         ops: the body.
-        counters: the scalars that are one more, or some elements more, in the next turn.
+        counters: the scalars that are one more, or some elements more, in the next iteration.
     """
     known: Known = {counter: {TURN: 1} for counter in counters}
     for op in ops:
@@ -61,7 +61,7 @@ def steps_of_turn(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
 
 
 def goes_on(pointer: Value, known: Known) -> bool:
-    """Whether a tile of pointers goes on along its last axis in the next turn of a loop, or stays where it is.
+    """Whether a tile of pointers goes on along its last axis in the next iteration of a loop, or stays where it is.
 
     Neighbours along another axis are not neighbours in memory, unless those along the last one are, too.
     """
@@ -199,7 +199,7 @@ def _product(step: Step, factor: int | Value) -> Step:
 
 
 def uniform_number(tile: Value) -> int | Value | None:
-    """The number that all elements of a tile are, or the scalar that it repeats; None where they differ."""
+    """The number that all elements of a tile are, or the scalar that it repeats; None if they differ."""
     number = integer_of(tile)
     if number is not None:
         return number

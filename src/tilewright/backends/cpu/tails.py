@@ -36,7 +36,7 @@ _COUNTED = {"slt": 1, "sle": 1, "ult": 1, "ule": 1, "sgt": -1, "sge": -1, "ugt":
 
 
 class Bound(NamedTuple):
-    """A mask that is on up to some lane, which is known in front of the loop; `tags` say by which axes it is asked."""
+    """A mask that is on up to some lane, which is known before the loop; `tags` are the axes of the asked."""
 
     mask: Value
     tags: Tags
@@ -110,7 +110,7 @@ class Tails:
         return None if side is None else Tail(side.numbers, _union(condition, side))
 
     def _is_ready(self, op: Op) -> bool:
-        """Whether what `op` is computed from is known in front of the loops of the phase."""
+        """Whether what `op` is computed from is known before the loops of the phase."""
         makers, phases = self.nest.closure(op), self.nest.phases
         return all(phases[maker] < self.phase for maker in makers if isinstance(maker, Reduce)) and not any(
             isinstance(maker, (Accumulate, Read)) for maker in makers

@@ -1,6 +1,6 @@
 """The memory from which computed operands come in the next iteration of a loop, for prefetching.
 
-    "cpu.nest"() … cpu.write (arith.extf (tt.load %p)), %a         rows of %p, a turn further
+    "cpu.nest"() … cpu.write (arith.extf (tt.load %p)), %a         rows of %p, an iteration further
     "cpu.dot"(%a, %b, %c)
 
 A tile of fp16 is converted on its way into a buffer. Its rows are pages apart, so no hardware prefetcher finds the next
@@ -74,7 +74,7 @@ def rows_ahead(b: LoopBuilder, access: Load | Store, nest: Nest, scalar: Callabl
 
 
 def result_rows(b: LoopBuilder, dot: CpuDot, loop: For, written: Container[Value]) -> Prefetch | None:
-    """The memory that the sums of `dot`, in the body of `loop`, go to behind the loop; None if nobody knows it before.
+    """The memory that the sums of `dot`, in the body of `loop`, go to behind the loop; None if unknown it before.
 
     Args:
         b: where ops go.
@@ -98,7 +98,7 @@ def rows_of_next_program(b: LoopBuilder, load: Load, nest: Nest, fastest: str) -
 
     Args:
         b: where ops go.
-        load: reads what every turn of a loop multiplies by.
+        load: reads what every iteration of a loop multiplies by.
         nest: the nest around.
         fastest: the axis of the grid along which programs follow each other.
     """
@@ -123,7 +123,7 @@ def _outside(place: Value, nest: Nest) -> list[Value]:
 
 
 def _steps_between_programs(value: Value, fastest: str) -> list[Op]:
-    """The ops by which a scalar differs in the next program, in order; none where it is the same or nothing tells."""
+    """The ops by which a scalar differs in the next program, in order; none if it is the same or unknown."""
 
     def is_known(op: Op) -> bool:
         return _is_plain(op) or (op.name == "tt.get_program_id" and isinstance(op, ProgramId) and op.axis == fastest)
@@ -136,7 +136,7 @@ def _steps_between_programs(value: Value, fastest: str) -> list[Op]:
 
 
 def _steps_behind(loop: For, value: Value, written: Container[Value]) -> list[Op] | None:
-    """The ops behind `loop` that compute a scalar from those in `written`, in order; None where others do."""
+    """The ops behind `loop` that compute a scalar from those in `written`, in order; None if others do."""
 
     def is_there(value: Value) -> bool:
         return value in written or (value.op is not None and value.op.definition.constant)

@@ -122,7 +122,7 @@ def _lie_apart(pointer: Value) -> bool:
 
 
 def _new_axis(op: Fold, order: Axes) -> int | None:
-    """The axis along which an op works on turned tiles; None where its tile of fewer axes would be another one."""
+    """The axis along which an op works on turned tiles; None if its tile of fewer axes would be another one."""
     kept = [axis for axis in order if axis != op.axis]
     return order.index(op.axis) if kept == sorted(kept) or not isinstance(op, Reduce) else None
 
@@ -130,7 +130,7 @@ def _new_axis(op: Fold, order: Axes) -> int | None:
 def _new_axes(op: ExpandDims, order: Axes) -> tuple[Value, Axes] | None:
     """A tile with fewer axes, and the axes that make the turned tile of it, one behind the other; None: there is none.
 
-    Axes of one element come from anywhere, so those that were added to its source before are added anew.
+    Axes of one element come from anywhere, so those that were added to its source before are added again.
     """
     shape, source = _shape(op.result), op.source
     turned = [shape[axis] for axis in order]

@@ -30,7 +30,7 @@ OF_LESS = {"slt": 1, "sle": 1, "ne": 1, "sgt": 0, "sge": 0, "eq": 0}
 
 
 def in_order(op: Reduce, loop: Parallel) -> Reduce:
-    """`op`, or, where it can be told which numbers come first, one in no block with what its function becomes."""
+    """`op`, or, if the order of its numbers is known, a detached one with the simplified function."""
     forwards = loop.backwards is None
     places = [n for n, v in enumerate(op.values) if forwards and _greatest(v, loop) is not None]
     pairs = [pair for pair in _pairs(op.combine) if pair[0].index in places and _hands_on(op.combine, pair)]
@@ -75,7 +75,7 @@ def _decide(less: Value, greater: Value, block: Block) -> None:
 
 
 def _greatest(value: Value, loop: Parallel) -> int | None:
-    """A number that no lane is above, if all lanes start at 0 or more and grow from turn to turn; else None."""
+    """An upper bound of all lanes, if they start at 0 or more and grow with each iteration; else None."""
     op, found = value.op, None
     if value is loop.induction_variable:
         low, high = offset_of(loop.low), offset_of(loop.high)

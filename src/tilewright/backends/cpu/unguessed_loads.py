@@ -77,7 +77,7 @@ def ask_for_unguessed(function: Func, parallel: Sequence[Parallel], costs: CpuCo
 class _Asking:
     """Prefetches in loops of which `outermost` is the one around all.
 
-    What they need is computed in front of it and no further out: where it does not run, nobody needs it.
+    What they need is computed before it and no further out: where it does not run, it is not needed.
     """
 
     def __init__(self, function: Func, outermost: For | Parallel) -> None:
@@ -160,7 +160,7 @@ def put_version(b: LoopBuilder, loop: Parallel, far: Value, copy: Parallel) -> N
 
 
 def _ask(load: Op, base: Value, further: Value, locality: int) -> None:
-    """Ask, behind `load`, for the line that lies `further` bytes behind `base`."""
+    """Prefetch, behind `load`, the line `further` bytes behind `base`."""
     ask = Op(OPS["vector.prefetch"], (base, further), (), {"locality": Number(locality, i64)}, (), (), load.location)
     assert load.block is not None, "it stands in a loop"
     load.block.insert(ask, load.next)

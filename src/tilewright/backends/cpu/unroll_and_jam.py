@@ -41,7 +41,7 @@ from tilewright.transforms.functions import functions_of
 Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
 """For each reduction and turn, values."""
 Join: TypeAlias = Callable[[Reduce, int, list[Value]], Sequence[Value]]
-"""A function of a reduction, a turn and its values, which says what to go on with."""
+"""A function of a reduction, an iteration and its values, which says what to go on with."""
 
 
 def unroll_and_jam(module: Op) -> bool:
@@ -61,12 +61,12 @@ class _Unrolled:
     """One loop that is being unrolled.
 
     Attributes:
-        turns: how many of its turns become one.
+        turns: how many of its iterations become one.
         straight: these are all that there are.
-        moves: the one turn that is built takes the ops themselves, not copies of them.
-        steps: addresses at the counter, from somewhere else; later turns step on from that of the first one.
+        moves: the one iteration that is built takes the ops themselves, not copies of them.
+        steps: addresses at the counter, from somewhere else; later iterations step on from that of the first one.
         counts: the counter is needed for something else.
-        shared: what has the same results in all turns that become one.
+        shared: what has the same results in all iterations that become one.
     """
 
     def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
@@ -85,9 +85,9 @@ class _Unrolled:
         self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
 
     def _shared(self) -> set[Op]:
-        """The ops with the same results in all turns that become one: quotients of the counter, and what hangs on them.
+        """The ops with the same results in all iterations that become one: quotients of the counter, and their users.
 
-        Turns store last, so what is loaded from one place is one number.
+        Iterations store last, so what is loaded from one place is one number.
         """
         found, width = set[Op](), self.turns * self.step
         for op in self.loop.body:
@@ -111,7 +111,7 @@ class _Unrolled:
         loop.erase()
 
     def _straight(self) -> list[Value]:
-        """All turns one after the other; returns the results."""
+        """All iterations one after the other; returns the results."""
         return self._together(self._turns(self.loop.low, lambda reduction, turn, new: new), self.combines)
 
     def _loop(self) -> list[Value]:
@@ -124,7 +124,7 @@ class _Unrolled:
             return [value for rows in found.values() for values in rows for value in values]
 
         low, nonempty = self.low, bool(self.combines)
-        if None in self.identities.values():  # the first turns are what sums begin with
+        if None in self.identities.values():  # the first iterations are what sums begin with
             carried = turns(loop.low, lambda reduction, turn, new: new)
             low, nonempty = offset_of(b.add(loop.low, width)), False
         else:
@@ -145,13 +145,13 @@ class _Unrolled:
         return {r: [[next(rest) for _ in r.values] for _ in range(self.turns)] for r in self.combines}
 
     def _together(self, found: Found, combines: Mapping[Reduce, Combine]) -> list[Value]:
-        """The results of all turns combined."""
+        """The results of all iterations combined."""
         return [value for r, turns in found.items() for value in combines[r].together(self.b, turns)]
 
     def _turns(self, index: Value, join: Join) -> Found:
-        """Build the turns from `index` on, first what they compute, then what they store.
+        """Build the iterations from `index` on, first what they compute, then what they store.
 
-        Returns what `join` makes of the values of each reduction in each turn.
+        Returns what `join` makes of the values of each reduction in each iteration.
         """
         b, (*ops, _) = self.b, self.loop.body
         found: Found = {reduction: [] for reduction in self.combines}
@@ -181,20 +181,20 @@ class _Unrolled:
         return found
 
     def _taken(self, op: Op, mapping: dict[Value, Value]) -> Op:
-        """The op that stands for `op` in a turn."""
+        """The op that stands for `op` in an iteration."""
         if not self.moves:
             return op.clone(mapping)
         op.unlink()
         return op
 
     def _behind(self, first: Value, turn: int, name: str | None) -> Value:
-        """The address of a turn, from that of the first one."""
+        """The address of an iteration, from that of the first one."""
         found = self.b.emit("tt.addptr", (first, self.b.number(turn * self.step)), first.type)
         found.name = name
         return found
 
     def _begins_line(self, op: Prefetch, turn: int) -> bool:
-        """Whether what the turn asks for is not in the cache line of the turn before."""
+        """Whether what the iteration asks for is not in the cache line of the iteration before."""
         return turn * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
 
     def _copy(self, op: Op, mapping: dict[Value, Value]) -> None:

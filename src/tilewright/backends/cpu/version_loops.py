@@ -170,7 +170,7 @@ def _operands(op: Op, tags: Tags) -> list[Asked]:
 
 
 def _is_told(value: Value, tags: Tags, lane: int) -> bool:
-    """Whether numbers in front of the loop may tell what is assumed of `value`: no lane of it is loaded."""
+    """Whether values before the loop may decide the assumption on `value`: no lane of it is loaded."""
     op = value.op
     if not isinstance(op, Division):
         return not _is_loaded([(value, tags)], lane)

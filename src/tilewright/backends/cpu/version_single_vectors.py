@@ -33,7 +33,7 @@ MAX_OPS = 32
 
 
 class _Row(NamedTuple):
-    """A turn of a loop over rows: a choice of two things, the second of which is a loop along the row."""
+    """An iteration of a loop over rows: a choice of two things, the second of which is a loop along the row."""
 
     choice: If
     along: For
@@ -54,7 +54,7 @@ def version_single_vectors(module: Op) -> bool:
 
 
 def _row_of(rows: For) -> _Row | None:
-    """The choice in each turn of `rows`, if the turns differ in nothing but where their row lies."""
+    """The choice in each iteration of `rows`, if the iterations differ in nothing but where their row lies."""
     nested = [op for op in rows.body if op.regions and not rows.results]
     choice = nested[0] if len(nested) == 1 else None
     if not isinstance(choice, If) or choice.results or len(choice.arms) != 2 or _is_inside(choice.condition, rows):
@@ -70,7 +70,7 @@ def _row_of(rows: For) -> _Row | None:
 
 
 def _is_inside(value: Value, loop: For) -> bool:
-    """Whether `value` is computed in a turn of `loop`, or is its counter."""
+    """Whether `value` is computed in an iteration of `loop`, or is its counter."""
     block = value.block if value.op is None else value.op.block
     while block is not None:
         if block is loop.body:
@@ -95,7 +95,7 @@ def _add_version(b: LoopBuilder, rows: For, rest: For, row: _Row) -> None:
 
 
 def _without_loop(row: _Row) -> None:
-    """Leave of a turn the first vector of its row."""
+    """Leave of an iteration the first vector of its row."""
     choice, along = row
     assert choice.block is not None, "it stands in a loop"
     along.induction_variable.replace_by(along.low)

@@ -92,7 +92,7 @@ def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> 
 def _runs_of(nest: Nest, function: Func) -> str:
     """The unit for which the grid runs `nest` once: "program", or "turn" of the loop around.
 
-    "" where that is not known, or where turns may store to the same places again and again.
+    "" where that is not known, or where iterations may store to the same places again and again.
     """
     loop = nest.parent
     if loop is function:
@@ -107,7 +107,7 @@ def _runs_of(nest: Nest, function: Func) -> str:
 
 
 def _moves(value: Value, loop: For) -> bool:
-    """Whether `value`, computed in the body of `loop`, may be another one in each turn."""
+    """Whether `value`, computed in the body of `loop`, may be another one in each iteration."""
     stack, seen = [value], set[Value]()
     while stack:
         value = stack.pop()

@@ -32,7 +32,7 @@ _ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic",
 
 
 def atomic(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], mask: str | None) -> str:
-    """Emit the atomic on scalars; returns what was in memory before (zero when masked off).
+    """Emit the atomic on scalars; returns the old value (zero when masked off).
 
     Args:
         w: writes the text.

@@ -40,24 +40,25 @@ class CpuCosts(NamedTuple):
         product_columns: vectors side by side in the block of a product that stays in registers.
         grouped_columns: the same where one instruction multiplies several numbers of a word.
         square_columns: the same where one instruction multiplies two rows by two columns.
-        in_place_blocks: blocks of rows of a product up to which the right matrix is read where it lies, though its rows
+        in_place_blocks: blocks of rows of a product up to which the right matrix is read in place, though its rows
             collide in the L1 cache.
-        copies_colliding: a left matrix that lies transposed is copied in front of a product if its rows are whole pages
+        copies_colliding: a left matrix that lies transposed is copied before a product if its rows are whole pages
             apart: multiply-adds are so fast that they wait for the L2 cache.
         kept_rows: min bytes of the packed rows of a product that are kept for the next one, where packing only copies
             them.
         kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
             0: they are never kept.
-        merged_groups: groups of k of a turn up to which several turns of a product are multiplied at once, where one
-            instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never are.
-        adds_results_last: a block of a product is read behind its last step, and not waited for in front of the first.
+        merged_groups: groups of k of a turn up to which several iterations of a product are multiplied at once, where
+            one instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never
+            are.
+        adds_results_last: a block of a product is read behind its last step, and not waited for before the first.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
         near_caches: bytes up to which arrays that are used again and again are in near caches.
         asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
-        asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
+        asked_short_row: max bytes of a row of a tile that is asked an iteration of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
         asked_chosen_row: bytes that a row which memory chooses is asked for ahead, on its way past the caches; 0: none.
         asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait

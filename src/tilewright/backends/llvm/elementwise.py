@@ -226,7 +226,7 @@ def _in_range(a: Lanes, b: Lanes, selector: int) -> Lanes:
 
 
 def _in_register(x: Lanes, whole: LaneType) -> Lanes:
-    """The lanes in front of others that may hold anything."""
+    """The lanes before others that may hold anything."""
     w, kind = x.kind.writer, x.kind
     if kind.lanes == 1:
         return whole(w.insert(whole.type, "poison", kind.type, x.name, 0))

@@ -104,7 +104,7 @@ def host_x86() -> HostCpu:
     """The x86 processor of this process.
 
     Raises:
-        OSError: the system gives no memory for the code that asks; so does PlatformError, where none is to be had.
+        OSError, PlatformError: the system gives no memory for the code that reads the features.
     """
     code = map_code(_CPUID + _XGETBV)
     try:
@@ -125,7 +125,7 @@ def x86_cpu(cpuid: CpuId, saved_states: Callable[[], int]) -> HostCpu:
     """The processor that answers.
 
     Args:
-        cpuid: asks it.
+        cpuid: calls the instruction.
         saved_states: gives the states of registers that the system saves; is called only where that can be asked.
     """
     highest, *letters = cpuid(0, 0)
@@ -157,7 +157,7 @@ def _family(signature: int) -> int:
 
 
 def host_arm() -> HostCpu:
-    """The AArch64 processor of this process; without features where the system does not tell."""
+    """The AArch64 processor of this process; without features if the system does not report them."""
     words = {entry: SYSTEM.hardware_capabilities(entry) for entry, _ in ARM_BITS.values()}
     found = {name for name, (entry, bit) in ARM_BITS.items() if words[entry] >> bit & 1}
     length = SYSTEM.scalable_vector_bits() if "sve" in found else 0

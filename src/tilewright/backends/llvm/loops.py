@@ -469,7 +469,7 @@ class LoopEmitter:
 
 
 def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
-    """The end of a loop over i64: `low`, without a turn, if its step turns out not to be positive at run time."""
+    """The end of a loop over i64: `low`, without an iteration, if its step turns out not to be positive at run time."""
     if step.isdigit():
         return high
     return w.emit(f"select i1 {w.emit(f'icmp sgt i64 {step}, 0')}, i64 {high}, i64 {low}")

@@ -62,7 +62,7 @@ def spread_flag(w: LlvmWriter, flag: str, lanes: int) -> str:
     """An i1 as numbers, one per lane, that are negative where it is set: `flags_of` makes a mask of them.
 
     Where masks have no registers, LLVM takes a mask of eight lanes that comes from another block for eight numbers of
-    16 bits, and widens it in front of each access of 32-bit elements by five instructions.
+    16 bits, and widens it before each access of 32-bit elements by five instructions.
     """
     return w.splat(w.convert("sext", flag, "i1", FLAG), FLAG, lanes)
 

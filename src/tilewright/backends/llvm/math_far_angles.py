@@ -31,7 +31,7 @@ def payne_hanek_float(x: Lanes) -> tuple[Lanes, Lanes, None]:
     i32, i64, f64 = (f.with_element(element) for element in ("i32", "i64", "double"))
     exponent = (bits >> 23) & 255
     mantissa = i64.cast("zext", (bits | (1 << 23)) & ((1 << 24) - 1))
-    start = i32.call("llvm.smax", exponent - 88, 0)  # s - 2, plus 64 zero bits in front of the table
+    start = i32.call("llvm.smax", exponent - 88, 0)  # s - 2, plus 64 zero bits before the table
     words = _words_of_two_over_pi(w, start)
     high, middle, low = (mantissa * i64.cast("zext", word) for word in words)
     fraction = (high << 32) + middle + (low >> 32)
@@ -52,7 +52,7 @@ def payne_hanek(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     i64, i128 = f.with_element("i64"), f.with_element("i128")
     exponent = (bits >> 52) & 2047
     mantissa = i128.cast("zext", (bits & ((1 << 52) - 1)) | (1 << 52))
-    start = i64.call("llvm.smax", exponent - 1013, 0)  # s - 2, plus 64 zero bits in front of the table
+    start = i64.call("llvm.smax", exponent - 1013, 0)  # s - 2, plus 64 zero bits before the table
     words = _words_of_two_over_pi(w, start)
     low, middle, high = (mantissa * i128.cast("zext", word) for word in reversed(words))
     middle = middle + (low >> 64)

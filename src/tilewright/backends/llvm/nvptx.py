@@ -126,7 +126,7 @@ class _Worker:
         self._process.wait()
 
     def let_go(self) -> None:
-        """Close this end of the pipes: the process ends by itself when nobody has them open any more."""
+        """Close this end of the pipes: the process ends when no other process has them open."""
         if self in _all:
             _all.remove(self)
         for file in (self._process.stdin, self._process.stdout, self._complaints):

@@ -66,7 +66,7 @@ def splat(w: Emitter, value: str, element: str, lanes: int) -> str:
 
 
 def shuffle(w: Emitter, type: str, first: str, second: str, indices: Sequence[int]) -> str | None:
-    """Lanes of two vectors of `type`, by number; `second` may be "poison". None where LLVM's own way is good.
+    """Lanes of two vectors of `type`, by number; `second` may be "poison". None if LLVM's own way is good.
 
     Args:
         w: writes the text.

@@ -207,7 +207,7 @@ class LlvmWriter:
         *,
         attributes: str = "",
     ) -> str:
-        """A function inside the module for rare and long computations; written once, whoever asks.
+        """A function inside the module for rare and long computations; written once per module.
 
         Args:
             write: writes the body and returns the value to return, of type `result`; None for void.
@@ -276,7 +276,7 @@ class LlvmWriter:
 
         Args:
             low, high, step: i64 values or numbers.
-            carried: (type, initial value) of values that iterations hand on.
+            carried: (type, initial value) of values that iterations pass on.
             guarded: the loop may have no iteration; otherwise `low < high` must hold.
             flags: of the jump back.
 
@@ -365,14 +365,14 @@ class LlvmWriter:
             self._declarations[function] = f"declare {result} @{function}({types})"
 
     def table(self, name: str, element: str, values: Sequence[int | float]) -> str:
-        """A constant array in the module; returns its address. The name is defined once, whoever asks."""
+        """A constant array in the module; returns its address. The name is defined once per module."""
         if name not in self._globals:
             body = ", ".join(f"{element} {literal(value, element)}" for value in values)
             self.define(name, f"internal unnamed_addr constant [{len(values)} x {element}] [{body}], align 64")
         return f"@{name}"
 
     def define(self, name: str, text: str) -> str:
-        """A global of the module, `@name = text`; returns its address. The name is defined once, whoever asks."""
+        """A global of the module, `@name = text`; returns its address. The name is defined once per module."""
         self._globals.setdefault(name, f"@{name} = {text}")
         return f"@{name}"
 
@@ -469,7 +469,7 @@ class LlvmWriter:
         self.do(f"store {type} {value}, ptr {pointer}, align {align}, !nontemporal !1")
 
     def prefetch(self, pointer: str, *, locality: int = 3, write: bool = False) -> None:
-        """Ask for a cache line."""
+        """Prefetch a cache line."""
         hints = [("i32", str(int(write))), ("i32", str(locality)), ("i32", "1")]
         self.call_void("llvm.prefetch.p0", [("ptr", pointer), *hints])
 

@@ -153,7 +153,7 @@ def _capability(arch: int | str) -> int:
 
 
 def _file_identity(path: str | None) -> str:
-    """A string that differs whenever a program was installed anew."""
+    """A string that differs whenever a program was reinstalled."""
     if path is None:
         return "none"
     status = os.stat(path)

@@ -30,7 +30,7 @@ MAX_WARPS = 32
 
 
 class CudaOptions(NamedTuple):
-    """Options to compile and launch a kernel on a GPU; one that launches differently is compiled anew, as Triton does.
+    """Options to compile and launch a kernel on a GPU; one that launches differently is recompiled, as Triton does.
 
     Attributes:
         num_warps: warps of 32 threads that compute a program together.
@@ -57,7 +57,7 @@ class CudaOptions(NamedTuple):
         arch: the device, as `sm90`.
         instrumentation_mode, fpsan_homomorphic_casts: accepted as Triton has them; nothing is instrumented.
         min_shared_mem: bytes of shared memory to ask for at least.
-        debug_info: what code tells of the program: "lines", "variables" (and lines), or nothing.
+        debug_info: debug information in code: "lines", "variables" (and lines), or nothing.
         insert_fences: where an engine reads what threads stored, a fence stands between, also if the program has none.
     """
 
@@ -198,7 +198,7 @@ def _check_device(options: CudaOptions, capability: int) -> None:
 
 
 def _file_identity(path: str) -> tuple[str, int, int]:
-    """A key that differs whenever a file was written anew.
+    """A key that differs whenever a file was rewritten.
 
     Raises:
         ValueError: it cannot be read.

@@ -143,7 +143,7 @@ def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: D
 
     Args:
         text: the PTX.
-        facts: the metadata of the kernel, which gets the numbers that the assembler tells.
+        facts: the metadata of the kernel, which gets the numbers that the assembler reports.
         options: the options of the kernel.
         device: the GPU.
         ptxas: the path of the assembler.

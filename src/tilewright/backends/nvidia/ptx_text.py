@@ -91,7 +91,7 @@ def launch_line(stage: str, metadata: Mapping[str, Any]) -> str:
 
 
 def launch_facts(stage: str, text: str) -> dict[str, Any]:
-    """The facts that the text of a stage tells; none where it tells none.
+    """The facts in the text of a stage; none if it has none.
 
     Raises:
         ValueError: the line is no JSON object.

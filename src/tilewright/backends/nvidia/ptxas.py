@@ -22,7 +22,7 @@ from tilewright.support.diagnostics import PTXASError
 from tilewright.support.named_tuple import NamedTuple
 
 ALWAYS = ("-v", "--regAllocOptLevel=2")
-"""Tell what was used; and, as Triton, let ptxas 13 take its time with registers."""
+"""Flags: report resources; and, as Triton, let ptxas 13 take its time with registers."""
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _PLACE = re.compile(r"line (\d+)\s*;?")

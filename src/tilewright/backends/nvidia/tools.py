@@ -21,7 +21,7 @@ class MissingToolError(RuntimeError):
 
 
 def find_ptxas(capability: int) -> str | None:
-    """The assembler for a device: what knobs name, then what is installed; None where nothing is.
+    """The assembler for a device: what knobs name, then what is installed; None if nothing is.
 
     Triton's wheel has two, of which one knows the newer devices. CUDA 13 has none any more for the oldest.
 

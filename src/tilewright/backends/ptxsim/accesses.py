@@ -273,7 +273,7 @@ def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, 
 
 
 def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what: str) -> None:
-    """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is one of its methods.
+    """Check accesses of `width` bytes by lanes in the shadow, and record them; `what` is one of its methods.
 
     Args:
         index: indices of the first bytes, one for each of the lanes.
@@ -332,7 +332,7 @@ def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int,
 
 
 def _note_change(machine: Machine, view: Array, units: Array, values: Array) -> None:
-    """Tell the scheduler whether a loop that polls has itself changed what others may wait for."""
+    """Record for the scheduler whether a polling loop has itself changed memory that others may wait for."""
     if machine.polled and not machine.changes:
         machine.changes = int((view[units] != values).any())
 
@@ -396,7 +396,7 @@ def engine_writes(machine: Machine, index: Array, content: Array, lane: int) -> 
 
 
 def engine_has_written(machine: Machine, index: Array, content: Array, lane: int, time: int) -> None:
-    """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time.
+    """The bytes have landed; a wait for them orders the accesses of the lane's warp up to this time.
 
     Args:
         index: indices of the bytes.

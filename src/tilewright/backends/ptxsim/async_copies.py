@@ -146,7 +146,7 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
-    """cp.async.mbarrier.arrive{.noinc}: the mbarrier is told when all copies so far have landed."""
+    """cp.async.mbarrier.arrive{.noinc}: the mbarrier is signalled when all copies so far have landed."""
     address = code.address(instruction.destination)
     counted = not instruction.has("noinc")
 

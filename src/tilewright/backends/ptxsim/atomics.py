@@ -107,7 +107,7 @@ def update(
     change: Callable[[Array, tuple[Array, Array]], Array],
     operands: tuple[Array, Array],
 ) -> Array:
-    """Change numbers in memory, one lane after the other where they meet; returns what was there before.
+    """Change numbers in memory, one lane after the other at equal addresses; returns the old values.
 
     Args:
         space: a state space of PTX; "" for generic addresses.

@@ -12,7 +12,7 @@ address.
 A copy into shared memory lands as late as its mbarrier permits (`mbarriers.py`); until then its bytes belong to it. A
 copy out of shared memory reads when it is issued, and counts as reading until `bulk_groups.py` ends it. A box that is
 loaded may start anywhere, also beyond the tensor's edges, but along the innermost dimension only at multiples of 16
-bytes; one that is stored or added may not start in front of the tensor. On hardware other copies are illegal
+bytes; one that is stored or added may not start before the tensor. On hardware other copies are illegal
 instructions (docs/gpu.md says which were observed, and which are assumed). Not simulated: `im2col::w`, and bulk
 reductions in shared memory.
 
@@ -76,7 +76,7 @@ class Piece:
         global_: offsets in the heap of global memory.
         inside: which bytes belong to the tensor; the others are filled, and never stored.
         fill: the bytes that stand there instead.
-        counted: the bytes that the mbarrier is told of.
+        counted: the bytes that the mbarrier counts.
         element: the type of the numbers, for reductions.
         map: the address of the map that says where they are; 0: there is none.
     """
@@ -206,11 +206,11 @@ def _indices(machine: Machine, addresses: Array, cta: int, lane: int) -> Array:
 
 
 def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: dict[int, int]) -> None:
-    """Copy from global memory into the shared memory of CTAs; an mbarrier is told for each.
+    """Copy from global memory into the shared memory of CTAs; an mbarrier is signalled for each.
 
     Args:
         barrier: the place of the mbarriers in their CTAs' memory.
-        ctas: for each CTA that of the mbarrier that is told.
+        ctas: for each CTA that of the signalled mbarrier.
     """
     memory = machine.memory
     offsets = piece.global_[piece.inside]

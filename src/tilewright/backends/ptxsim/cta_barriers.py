@@ -153,7 +153,7 @@ class ClusterBarriers:
             machine.release(barrier_round.waiting)
 
     def left(self, lanes: Array) -> None:
-        """Note that lanes have ended: nobody waits for them any longer."""
+        """Record that lanes have ended: barriers no longer wait for them."""
         for number in list(self.open):
             if lanes[self.cluster == number].any():
                 self._complete(number)
@@ -362,7 +362,7 @@ def decode_warp_barrier(instruction: Instruction, code: Decoder) -> Run:
 
 
 def require_members(machine: Machine, active: Mask, members: Array) -> None:
-    """Check that every running lane that a member mask names is here, and that whoever is here is named."""
+    """Check that the member masks name exactly the lanes that execute the instruction."""
     if active is None and (members == 0xFFFFFFFF).all():
         return
     here = (machine.alive if active is None else active).reshape(-1, WARP)

@@ -28,7 +28,7 @@ WARP = 32
 PATIENCE = 4
 """Max polls of a group before others run."""
 STALLED = 50
-"""Max polls in vain per group, on average, before they are a deadlock: nothing else changes memory."""
+"""Max unsuccessful polls per group, on average, before they count as a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
 Follow: TypeAlias = Callable[[Step, Mask], None]
 _State = TypeVar("_State")
@@ -45,8 +45,8 @@ class Machine:
         pending: the CTAs of each cluster of later batches; who takes one out does its work.
         shared: bytes of shared memory per CTA, static ones included.
         checks: watch for races.
-        uninitialized: how to meet reads of shared memory that nothing has stored.
-        watcher: watches global memory, for all batches of a launch; None: nobody does.
+        uninitialized: how to treat reads of uninitialised shared memory.
+        watcher: watches global memory, for all batches of a launch; None: it is not watched.
         time: of the clocks, to begin with.
         output: where text that the kernel prints goes.
 
@@ -57,7 +57,7 @@ class Machine:
         windows: per lane the address, as clusters have them, where its CTA's shared memory begins.
         alive: per lane, does it still run?
         instruction: the one that runs now, for messages.
-        followed, follow: `follow` is told of each step that touches these registers, and which lanes do it.
+        followed, follow: `follow` is called for each step that accesses these registers, with the lanes.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Machine:
     # ---- what instruction families use
 
     def family(self, kind: Callable[[Machine], _State]) -> _State:
-        """The state that a family of instructions keeps for this machine: `kind(machine)`, made when first asked."""
+        """The state that a family of instructions keeps for this machine: `kind(machine)`, made on first use."""
         found = self._families.get(kind)
         if found is None:
             found = self._families[kind] = kind(self)
@@ -260,7 +260,7 @@ class Machine:
     def _choose(self) -> tuple[int, Mask]:
         """Take out the lanes to run: those at the lowest step, or others once those have polled for long.
 
-        Lanes of the same warp stay behind, so that the warp meets again, unless polling has been in vain.
+        Lanes of the same warp wait, so that the warp reconverges, unless polling has been unsuccessful.
         """
         lowest = min(self.groups)
         if self._polls < PATIENCE or len(self.groups) == 1:
@@ -289,7 +289,7 @@ class Machine:
         self.fail("deadlock", f"threads wait for others that never come, at PTX line {lines}", lane)
 
     def _advance(self, at: int, active: Mask) -> None:
-        """Run lanes from a step on until they move elsewhere, or meet others."""
+        """Run lanes from a step on until they branch, or join others."""
         steps, registers, unset = self.code.steps, self.registers, self._unset
         reconvergence = min((other for other in self.groups if other > at), default=-1)
         while at != reconvergence:
@@ -340,7 +340,7 @@ class Machine:
                 self._note_loop()
 
     def _note_loop(self) -> None:
-        """Note a backward branch, and fail where loops only poll memory that nobody changes any more."""
+        """Record a backward branch, and fail if loops only poll memory that no longer changes."""
         if not self.polled:
             self._polls = 0
             return

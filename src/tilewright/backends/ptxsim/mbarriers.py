@@ -28,7 +28,7 @@ from tilewright.support.ptx_syntax import Address, Instruction, Operand
 WIDTH = 8
 LARGEST_COUNT = (1 << 20) - 1
 Landing: TypeAlias = Callable[[int], None]
-"""The rest of an asynchronous instruction; whoever waits for it knows its warp's accesses up to the time."""
+"""The rest of an asynchronous instruction; a wait for it orders its warp's accesses up to the time."""
 Key: TypeAlias = int
 """The index of the barrier's first byte among all bytes of shared memory."""
 
@@ -45,7 +45,7 @@ class Barrier:
         seen: what those know who arrived in this phase, for `Clocks.join`.
         ended: the same of the phase before.
         landings: what asynchronous instructions still have to do here, in order.
-        looked: warps that have looked at this phase in vain.
+        looked: warps that have tested this phase unsuccessfully.
     """
 
     count: int
@@ -171,7 +171,7 @@ class MBarriers:
         self.machine.changes += 1
 
     def has_ended(self, key: Key, lane: int, parity: int, warps: set[int]) -> bool:
-        """Whether the phase of this parity has ended. If a warp looks in vain again, asynchronous instructions land."""
+        """Whether the phase of this parity has ended. After a second unsuccessful test by a warp, copies land."""
         barrier = self.at(key, lane)
         if barrier.phase % 2 != parity:
             for warp in warps:
@@ -186,7 +186,7 @@ class MBarriers:
         return False
 
     def _explain(self) -> Reasons:
-        """The reasons why warps wait that looked at an mbarrier in vain, and at no other one since."""
+        """The reasons of warps that wait since an unsuccessful test of an mbarrier."""
         waiting = self._waiting.items()
         return {warp: (at, self._missing(key, warp)) for warp, (key, at) in waiting if key in self.barriers}
 

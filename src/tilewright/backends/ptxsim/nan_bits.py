@@ -17,7 +17,7 @@ from tilewright.support.exact_rounding import FORMATS, Format
 from tilewright.support.ptx_syntax import Instruction
 
 QUIET = np.uint64(1 << 51)
-"""The bit of f64 that tells a quiet NaN."""
+"""The bit of f64 that marks a quiet NaN."""
 INVALID = np.uint64(0xFFF8 << 48)
 """The NaN of f64 that an operation makes of operands that are none."""
 WINNERS = {
@@ -32,7 +32,7 @@ UPPER_HALF = np.uint64(0x7FFFFFFF << 32)
 
 
 def passed_on(operation: str, operands: Sequence[Array], found: Array) -> Array:
-    """Results of f64, with the NaNs that operands hand on: quiet, with sign and payload."""
+    """Results of f64, with the NaNs that operands pass on: quiet, with sign and payload."""
     nans = found != found
     if not nans.any():
         return found

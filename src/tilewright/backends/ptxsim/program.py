@@ -294,7 +294,7 @@ class Launch:
     """A kernel to run, with its grid and its memory.
 
     Attributes:
-        program, kernel: the code; the kernel's name may be None where the program has one.
+        program, kernel: the code; the kernel's name may be None if the program has one.
         grid: extents in CTAs.
         threads: of a CTA, a number or extents; None takes them from `.reqntid`.
         shared: bytes of dynamic shared memory.

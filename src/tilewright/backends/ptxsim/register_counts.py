@@ -25,7 +25,7 @@ LEAST, MOST, STEP = 24, 256, 8
 
 
 class RegisterFile:
-    """The registers of all groups of warps of a machine, per thread."""
+    """The registers of all warp groups of a machine, per thread."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

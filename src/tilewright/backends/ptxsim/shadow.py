@@ -41,7 +41,7 @@ class Clocks:
     """The clocks of all warps of a batch.
 
     Args:
-        peers: warps of one cluster; a warp only meets those.
+        peers: warps of one cluster; a warp only synchronises with those.
         time: to begin with.
 
     Attributes:
@@ -61,7 +61,7 @@ class Clocks:
         self.join(waiting, self.publish(arriving))
 
     def publish(self, warps: Indices) -> Array:
-        """The knowledge of somebody who waits for all these warps: a vector for `join`. Time advances."""
+        """The vector clock of a wait for all these warps, for `join`. Time advances."""
         index = np.asarray(warps)
         vector = self.known[index].max(axis=0)
         vector[index % self.peers] = self.time
@@ -277,7 +277,7 @@ class Shadow(AccessTimes):
     # Asynchronous copies and products. They check first with `read` or `write`, then hold the places.
 
     def hold_for_write(self, index: Array) -> None:
-        """An asynchronous copy will write there; until `end_write` nobody may touch that."""
+        """An asynchronous copy will write there; until `end_write` no access is allowed."""
         self.pending[index] += 1
         self._any_pending += len(index)
 
@@ -287,7 +287,7 @@ class Shadow(AccessTimes):
         self._any_pending -= len(index)
 
     def hold_for_read(self, index: Array) -> None:
-        """An asynchronous instruction reads there; until `end_read` nobody may store there."""
+        """An asynchronous instruction reads there; until `end_read` no store is allowed."""
         self.in_use[index] += 1
         self._any_in_use += len(index)
 
@@ -350,7 +350,7 @@ class Accessors:
 
 
 class _Last:
-    """The last accesses of one kind, by unit: CTA (0: nobody), warp in its cluster, time."""
+    """The last accesses of one kind, by unit: CTA (0: none), warp in its cluster, time."""
 
     def __init__(self, units: int) -> None:
         self.cta = np.zeros(units, np.int32)
@@ -363,7 +363,7 @@ class _Last:
         self.time[units] = who.clocks.time
 
     def unordered(self, units: Array, who: Accessors, synchronised: Array, *, inside: bool = True) -> Array:
-        """The mask of units that somebody accessed last whom `who` does not wait for; `inside`: in its cluster."""
+        """The mask of units whose last access is not ordered before `who`; `inside`: in its cluster."""
         cta = self.cta[units]
         if not cta.any():
             return np.zeros(len(units), bool)

@@ -31,7 +31,7 @@ ALIGNMENT = 1024
 NAN_BYTE = 0xFF
 """The byte that numbers of every float format consist of where they are a NaN; integers of such bytes are -1."""
 Uninitialized: TypeAlias = Literal["report", "nan"]
-"""The ways to meet a read of what nothing has stored: as a mistake, or as a NaN."""
+"""The treatment of reads of uninitialised memory: as an error, or as a NaN."""
 
 
 class SharedMemory:
@@ -43,7 +43,7 @@ class SharedMemory:
         cluster: CTAs per cluster; the CTAs of one stand side by side.
         clocks: the knowledge of warps about each other.
         checks: watch for races; the other checks are always on.
-        uninitialized: how to meet reads of what nothing has stored.
+        uninitialized: how to treat reads of uninitialised memory.
 
     Attributes:
         data: all bytes; a CTA's begin at `base(cta)`.

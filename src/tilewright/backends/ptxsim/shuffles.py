@@ -59,7 +59,7 @@ def reduced(values: Array, members: Array, function: Callable[..., Array]) -> Ar
 
 
 def _members(machine: Machine, active: Mask, named: Array) -> Array:
-    """The lanes that take part, by warp; whoever is named is here."""
+    """The lanes that take part, by warp; all named lanes execute the instruction."""
     require_members(machine, active, np.broadcast_to(named, machine.lanes))
     return (machine.alive if active is None else active).reshape(-1, WARP)
 

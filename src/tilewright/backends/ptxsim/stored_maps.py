@@ -53,7 +53,7 @@ def tensor_map(machine: Machine, address: int, lane: int) -> TensorMap:
     """The map at a generic address.
 
     Raises:
-        SimulationError: it is none, or the kernel has stored it and nobody has acquired it.
+        SimulationError: it is none, or the kernel has stored it without an acquire.
     """
     if address % 64:
         machine.fail("misaligned address", f"a tensor map at {address:#x}, no multiple of 64", lane)

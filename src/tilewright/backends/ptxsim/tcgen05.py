@@ -93,7 +93,7 @@ class TensorCore:
                     memory.note(words, int(warps[0]), reads=reads, time=time)
 
     def commit(self, keys: Sequence[Key], lane: int) -> None:
-        """Mbarriers are to be told when all that a lane has issued has ended; earlier commits come first."""
+        """Mbarriers are signalled when all that a lane has issued has ended; earlier commits come first."""
         mine = [flight for flight in self.flying if flight.lane == lane]
         commits = self.commits.setdefault(lane, [])
         earlier = list(commits)
@@ -368,7 +368,7 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
 
 
 def decode_commit(instruction: Instruction, code: Decoder) -> Run:
-    """tcgen05.commit… [mbarrier]{, mask}: it is told when everything that the thread has issued has ended.
+    """tcgen05.commit… [mbarrier]{, mask}: it is signalled when everything that the thread has issued has ended.
 
     With a mask, so are the mbarriers at its place in other CTAs of the cluster.
     """

@@ -154,14 +154,14 @@ def nothing(frame: Frame[Any], value: Any = None) -> Side:
 def run_unless_left(
     frame: Frame[Any], left: str, stores: tuple[str, ...], location: FileLocation, turn: Callable[[], None]
 ) -> bool:
-    """Evaluate one more turn of an unrolled loop, unless the variable `left` (if any) says that it was left.
+    """Evaluate one more iteration of an unrolled loop, unless the variable `left` (if any) says that it was left.
 
     Args:
         frame: the function.
         left: the variable.
-        stores: the names that the turn stores.
+        stores: the names that the iteration stores.
         location: of the loop.
-        turn: evaluates the turn.
+        turn: evaluates the iteration.
 
     Returns:
         whether there can be a further turn.

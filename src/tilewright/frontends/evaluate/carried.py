@@ -34,7 +34,7 @@ class Carried:
     """The variables that one loop carries.
 
     Attributes:
-        initial: the SSA values inside them before the loop (those left after `Turn.prune`).
+        initial: the SSA values inside them before the loop (those that `Turn.prune` keeps).
         types: the types of all of them.
         wider: the structures of those variables that need other ones.
         gone: the variables that have no value at the end of the body.
@@ -87,7 +87,7 @@ class Carried:
         discard(self._conversions)
 
     def enter(self, frame: Frame[Any]) -> None:
-        """Put the conversions to the types of the loop in front of it."""
+        """Put the conversions to the types of the loop before it."""
         for op in list(self._conversions):
             op.unlink()
             frame.emitter.block.append(op)
@@ -115,7 +115,7 @@ class Turn:
     Attributes:
         blocks: have one argument per carried SSA value, from position `offset` on.
         names: the variables at the end.
-        handed: per block the SSA values that it hands on, to the next block or the next turn.
+        handed: per block the SSA values that it passes on, to the next block or the next iteration.
         condition: of a `while`.
     """
 
@@ -134,7 +134,7 @@ class Turn:
         self.condition = condition
 
     def prune(self, carried: Carried) -> None:
-        """Stop carrying values that every block hands on as they came."""
+        """Stop carrying values that every block passes on as they came."""
         arguments = [block.args[self.offset :] for block in self.blocks]
         unchanged = set(range(len(carried.initial)))
         for handed, own in zip(self.handed, arguments, strict=True):

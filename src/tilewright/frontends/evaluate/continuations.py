@@ -27,7 +27,7 @@ from tilewright.ir.core import Block
 MAX_COPIES = 4
 """Copies of the steps behind a branch up to which each path gets its own, which keeps what it knows at compile time."""
 RETURNED_VALUE = "the returned value"
-"""The hidden variable in which paths that end the function meet those that go on."""
+"""The hidden variable for paths that end the function, where they join those that go on."""
 
 
 class Side(NamedTuple):
@@ -46,7 +46,7 @@ def flag(number: int) -> str:
 
 
 def shared_blocks(frame: Frame[Any], step: hir.If) -> list[hir.Block]:
-    """The blocks that paths from both sides of a branch go on with, each in front of those that it goes on with."""
+    """The blocks that paths from both sides of a branch go on with, each before those that it goes on with."""
     ways = dict.fromkeys((*step.then.next, *step.orelse.next))
     both = [block for block in ways if block in step.then.later and block in step.orelse.later]
     return sorted((block for block in both if block not in frame.postponed), key=lambda block: -len(block.later))

@@ -97,16 +97,16 @@ class Counting(NamedTuple):
     backwards: bool
 
     def begins(self) -> Tile:
-        """Whether there is a turn: none where the step turns out not to be positive at run time."""
+        """Whether there is an iteration: none where the step turns out not to be positive at run time."""
         zero = constant(0, self.stride.dtype)
         return logical_and(compare("<", self.low, self.high), compare("<", zero, self.stride))
 
     def at(self, counter: Tile) -> Tile:
-        """The loop variable in the turn that counts up to `counter`."""
+        """The loop variable in the iteration that counts up to `counter`."""
         return _mirrored(self.low, self.high, counter) if self.backwards else counter
 
     def goes_on_after(self, counter: Tile) -> Tile:
-        """Whether another turn follows: the distance to the end, which no sign can hold, is larger than the step."""
+        """Whether another iteration follows: the unsigned distance to the end is larger than the step."""
         kind = self.high.dtype
         unsigned = dtype(f"uint{kind.primitive_bitwidth}")
         distance = sub(self.high, counter, sanitize_overflow=False)

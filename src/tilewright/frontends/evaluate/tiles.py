@@ -52,7 +52,7 @@ class EvaluateOptions:
         sanitize_overflow: with `debug`, `+`, `-` and `*` of integers check that they do not overflow.
         dot_precision: how `tl.dot` rounds fp32 operands when the program does not say.
         imprecise_sums: how many fp8 products `tl.dot` may add with low precision when the program does not say.
-        allow_globals: ordinary globals may be read, but for arrays; whoever compiles notices changes of them.
+        allow_globals: ordinary globals may be read, but for arrays; the caller detects changes of them.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
         warps, ctas: how many warps and CTAs a program has there.
         target: the device, for Gluon, whose modules name it; "" for the tile language.

@@ -31,7 +31,7 @@ _IF, _ELIF = len("if "), len("elif ")
 
 
 class Leaf(NamedTuple):
-    """One branch: the block (or instruction) where its evaluation starts, its number, and what it asks."""
+    """One branch: the block (or instruction) where its evaluation starts, its number, and its condition."""
 
     start: int
     branch: int
@@ -136,7 +136,7 @@ class Conditions:
         return len(ops) == 3 and ops[:2] == [("swap", 2), ("copy", 2)] and ops[2][0] == "binary"
 
     def _branch(self, start: int, branch: int) -> Group:
-        """One branch. Of `is None` and `is not None` it asks what holds where the text goes on."""
+        """One branch. Of `is None` and `is not None` the condition is the one that holds where the text goes on."""
         flow, instruction = self._flow, self._flow.code[branch]
         jumped = flow.going(branch, instruction.target)
         passed = flow.going(branch, branch + 1)

@@ -24,7 +24,7 @@ Point = int
 
 
 def latch(header: Point) -> Point:
-    """The point where the loop with this header comes to the end of a turn."""
+    """The point where the loop with this header comes to the end of an iteration."""
     return -1 - header
 
 
@@ -150,7 +150,7 @@ class Flow:
                 starts.add(instruction.target)
             if instruction.op in ENDINGS and number + 1 < len(self.code):
                 starts.add(number + 1)
-            if instruction.op == "for" or self._leaves(number):  # a `for` left in its first turn has no jump back
+            if instruction.op == "for" or self._leaves(number):  # a `for` left in its first iteration has no jump back
                 starts.add(number)
         return starts
 
@@ -220,7 +220,7 @@ class Flow:
         return ways[:1] if self.code[self.ending[header]].op == "for" else ways
 
     def _reach(self, points: list[Point]) -> set[Point]:
-        """All points that control can come to from these before the end of a turn, these included."""
+        """All points that control can come to from these before the end of an iteration, these included."""
         found: set[Point] = set()
         todo = list(points)
         while todo:
@@ -234,7 +234,7 @@ class Flow:
         return latch(to) if (block, to) in self._back else to
 
     def _exit(self, header: Point, raw: dict[Point, list[Point]]) -> Point:
-        """The point where the program goes on after a loop's last turn."""
+        """The point where the program goes on after a loop's last iteration."""
         instruction = self.code[self.ending[header]]
         if instruction.op == "for":
             return self._forward(header, self.thread(instruction.target))

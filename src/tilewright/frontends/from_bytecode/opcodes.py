@@ -34,7 +34,7 @@ MATRIX_PRODUCT = "the operator `@`"
 _AFTER_3_12 = bool(sys.version_info >= (3, 13))
 _AFTER_3_13 = bool(sys.version_info >= (3, 14))
 WHILE_TESTS_TWICE = not _AFTER_3_13
-"""Whether the condition of a `while` stands in front of its loop, and again at the end; if not, it begins the loop."""
+"""Whether the condition of a `while` stands before its loop, and again at the end; if not, it begins the loop."""
 _COMMON_CONSTANTS = (AssertionError, NotImplementedError, tuple, all, any)
 """The constants of LOAD_COMMON_CONSTANT by number (3.14)."""
 _SPECIAL_METHODS = ("__enter__", "__exit__")
@@ -44,7 +44,7 @@ _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5
 
 
 class Positions(NamedTuple):
-    """The place that an instruction comes from: lines from 1; columns from 0, in bytes; None where unknown."""
+    """The place that an instruction comes from: lines from 1; columns from 0, in bytes; None if unknown."""
 
     line: int | None
     end_line: int | None

@@ -80,12 +80,12 @@ class Reader(StackMachine):
         return result
 
     def _region(self, at: Point, stop: Point, sources: frozenset[Point] | None = None) -> bool:
-        """Read from one point until `stop`; False when the turn of the loop, or the function, ends before.
+        """Read from one point until `stop`; False when the iteration of the loop, or the function, ends before.
 
         Args:
             at: the first point.
             stop: the first point that is not read.
-            sources: the blocks from which control comes there; None where all paths that come there meet.
+            sources: the blocks from which control comes there; None if all paths to it join there.
         """
         while not (self._open and self._ends_turn(at)):
             if at == stop:
@@ -116,7 +116,7 @@ class Reader(StackMachine):
         return arrives
 
     def _ends_turn(self, at: Point) -> bool:
-        """Whether the turn of the innermost loop ends when it arrives there: by `break`, by `return`, or just so."""
+        """Whether the iteration of the innermost loop ends when it arrives there: by `break`, `return`, or normally."""
         *outer, header = self._open
         if at in self._latches[-1]:
             return True
@@ -233,7 +233,7 @@ class Reader(StackMachine):
         return self.put_operation(operations.opposite, (value,), self._where)
 
     def _sides(self, group: Group, test: Register, stop: Point) -> Point | None:
-        """A branch whose sides meet again, or end the function."""
+        """A branch whose sides join again, or end the function."""
         where = self._where
         merge_point = self._flow.merge_point(group.then, group.orelse)
         then, then_stack = self._side(group, group.then, merge_point)
@@ -343,7 +343,7 @@ class Reader(StackMachine):
 
         Args:
             header: of the loop.
-            exit: where it goes after its last turn.
+            exit: where it goes after its last iteration.
             stop: where the region around the loop ends.
         """
         depth = len(self._open)
@@ -388,7 +388,7 @@ class Reader(StackMachine):
         self._open.pop()
 
     def _enters_while(self, at: Point) -> bool:
-        """Whether a branch to this point is the condition of a `while` in front of its loop."""
+        """Whether a branch to this point is the condition of a `while` before its loop."""
         return WHILE_TESTS_TWICE and self._begins_while(at)
 
     def _begins_while(self, at: Point) -> bool:

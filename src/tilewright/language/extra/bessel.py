@@ -203,7 +203,7 @@ def _backward(order: int, x: Any) -> Any:
     return found / fma(2.0, total, here)
 
 
-# --- an order for each element: loops take as many turns as the largest order of the tile needs, and elements that are
+# --- an order for each element: loops run as often as the largest order of the tile needs, and elements that are
 # done keep their value
 
 

@@ -70,7 +70,7 @@ def double_to_float(mode: str) -> Any:
 
 
 def stepped(nearest: Any, mode: str, *, above: Any, below: Any) -> Any:
-    """`nearest`, which is `above` or `below` the exact number or neither, moved where `mode` wants the other side."""
+    """`nearest`, which is `above` or `below` the exact number or neither, moved to the side that `mode` requires."""
     if mode == "rn":
         return nearest
     bits = unsigned(nearest)

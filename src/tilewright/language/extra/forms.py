@@ -34,7 +34,7 @@ ABSENT = frozenset({"fast_tanhf"})
 """Functions that NVIDIA's library does not have."""
 _LETTERS = {"fp32": "f", "fp64": "d"}
 _DIRECTED = re.compile(r"(?:add|sub|mul|div|rcp|r?sqrt)_r[nzdu]")
-"""Arithmetic that rounds as its name says; a letter in front of the name says of what."""
+"""Arithmetic that rounds as its name says; a letter before the name says of what."""
 _WIDTHS: Mapping[str, Mapping[str, str]] = {
     "abs": {"int64": "llabs", "fp32": "fabsf", "fp64": "fabs"},
     "fast_dividef": {"fp32, fp32": "fast_fdividef"},

@@ -42,7 +42,7 @@ def polynomial(terms: Sequence[float], u: Any) -> Any:
 
 
 def centered(terms: Sequence[float], x: Any, low: float, high: float) -> Any:
-    """A polynomial of where x lies in [low, high], from -1 to 1."""
+    """A polynomial of the position of x in [low, high], from -1 to 1."""
     return polynomial(terms, (x - (low + high) / 2.0) * (2.0 / (high - low)))
 
 
@@ -82,7 +82,7 @@ def _falling(x: Any, factor: float) -> Any:
 
 
 MIDDLE, SCALED_MIDDLE = 0.40004080533981323, 1.2874934673309326
-"""A q = x / (x + 2) within what erfc of fp32 meets, and (1 + 2x)·erfcx(x) there: both are fp32, but for 1e-12.
+"""A q = x / (x + 2) in the range of erfc of fp32, and (1 + 2x)·erfcx(x) there: both are fp32, up to 1e-12.
 
 Powers of what q has more or less add little, while those of q itself cancel each other.
 """
@@ -197,7 +197,7 @@ PI_LOW = 1.2246467991473532e-16
 """π less the nearest fp64."""
 LARGE = 8.0
 LEFT = -11.5
-"""Lower bound of the zeros of lgamma that anyone meets: left of it, they are too close to its poles."""
+"""Lower bound of the zeros of lgamma that matter: below it, they are too close to its poles."""
 WHOLE = 2.0**52
 """The number from which on every fp64 number is whole."""
 HALF_LOG_2_PI = 0.9189385332046728

@@ -71,7 +71,7 @@ class shared_memory_descriptor(Buffer):  # noqa: N801 - Triton's name
         return buffers.permuted(self, plain(order))
 
     def reshape(self, shape: Any, _semantic: Any = None) -> Any:
-        """The elements in another shape, where they lie."""
+        """The elements in another shape, without moving them."""
         return buffers.reshaped(self, plain(shape))
 
     def reinterpret(self, dtype: Any = None, shape: Any = None, layout: Any = None, _semantic: Any = None) -> Any:

@@ -27,7 +27,7 @@ def num_ctas() -> Any:
 
 
 def barrier(*, cluster: Any = False) -> None:
-    """All threads of the CTA meet; with `cluster` all threads of the program's CTAs."""
+    """A barrier of all threads of the CTA; with `cluster`, of all threads of the program's CTAs."""
     if unwrap(cluster) and context().ctas > 1:
         active().emit("ttng.cluster_barrier", (), (), {"relaxed": False})
     else:

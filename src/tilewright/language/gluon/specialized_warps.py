@@ -25,7 +25,7 @@ Worker = tuple[Any, list[Structure]]
 
 
 def specialized(functions: Functions, warps: Sequence[int], registers: Sequence[int] | None) -> Any:
-    """Call the first function by the warps that are here, each of the others by warps of its own.
+    """Call the first function by the present warps, each of the others by warps of its own.
 
     Args:
         functions: pairs of a kernel function and a tuple of arguments.
@@ -67,7 +67,7 @@ def _check(functions: Functions, warps: Sequence[int], registers: Sequence[int] 
 
 
 def _called(function: Any, arguments: Sequence[Any]) -> Any:
-    """Call a kernel function of its own, so that its code can be told from that of other warps."""
+    """Call a kernel function as a separate function, so that its code is distinct from that of other warps."""
     call = context().call_apart
     assert call is not None, "Gluon's kernels are compiled"
     return call(function, arguments, {})

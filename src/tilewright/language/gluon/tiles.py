@@ -53,7 +53,7 @@ def zeros(shape: Any, dtype: Any, layout: Any = None) -> Any:
 
 
 def full_like(input: Any, value: Any, shape: Any = None, dtype: Any = None, layout: Any = None) -> Any:
-    """A tile like `input`, with `value` in every element; what is given is not taken from `input`.
+    """A tile like `input`, with `value` in every element; given arguments override `input`.
 
     Args:
         input: a tile.

@@ -49,7 +49,7 @@ class Claim:
         return self
 
     def _wait(self) -> bool:
-        """Wait for the lock; False where somebody else has it for too long."""
+        """Wait for the lock; False if another process has it for too long."""
         deadline, step = time.monotonic() + PATIENCE, _FIRST_STEP
         while not SYSTEM.try_lock(self._file):
             if time.monotonic() > deadline:

@@ -40,7 +40,7 @@ class UntrustedFolderError(PermissionError):
 
 
 def is_trusted(folder: AnyPath) -> bool:
-    """Whether the folder is there and nobody but us can have put files into it. Warns of one that is not ours.
+    """Whether the folder exists and only this user can have put files into it. Warns of one that is not ours.
 
     A link to a folder is good if we, or root, made the link.
     """
@@ -54,7 +54,7 @@ def is_trusted(folder: AnyPath) -> bool:
 
 
 def problem_of(folder: AnyPath) -> str | None:
-    """The reason why a folder cannot be trusted; None where it can.
+    """The reason why a folder cannot be trusted; None if it can.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -98,7 +98,7 @@ def file_stem(name: str) -> str:
 
 
 def write_whole(path: AnyPath, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it.
+    """Write a file so that no process ever sees a part of it.
 
     Raises:
         OSError: the file cannot be written; nothing is left behind.

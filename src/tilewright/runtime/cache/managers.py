@@ -198,7 +198,7 @@ def _plain(name: str) -> str:
 
 
 def _note_use(path: str) -> None:
-    """The age of its files tells which entry may go when the cache is too large."""
+    """The age of its files decides which entry is evicted when the cache is too large."""
     try:
         os.utime(path)
     except OSError:

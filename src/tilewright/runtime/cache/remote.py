@@ -112,7 +112,7 @@ class RemoteCacheManager(CacheManager):
         return self._local.put_group(filename, group)
 
     def _fetch(self, filenames: Sequence[str]) -> dict[str, bytes] | None:
-        """The authentic contents that the backend has of these files; None when it cannot be asked."""
+        """The authentic contents that the backend has of these files; None if it cannot be reached."""
         found = self._guarded(lambda backend: dict(backend.get(list(filenames))))
         if found is None:
             return None
@@ -203,7 +203,7 @@ def sealed(name: str, content: bytes) -> bytes:
 
 
 def opened(name: str, received: object) -> bytes | None:
-    """The content of what was received; None where it is not what was sent under this name by someone with our key."""
+    """The content of what was received; None if it is not what was sent under this name by someone with our key."""
     if not isinstance(received, bytes):
         return None
     key, is_sealed = knobs.tilewright.cache_key, received.startswith(_SEAL)

@@ -124,7 +124,7 @@ def _content(path: str) -> bytes:
 
 
 def _entry(stem: str, index: bytes, path_of: Callable[[str], str | None]) -> StoredEntry | None:
-    """The entry that an index describes, or None where it is not as it was written."""
+    """The entry that an index describes, or None if it is not as it was written."""
     body = b"{" + index[_HEAD_BYTES:]
     if index != _index(body):
         return None

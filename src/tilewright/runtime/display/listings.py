@@ -158,7 +158,7 @@ class _Recorder:
 
 
 def unmatched(text: str) -> list[Line]:
-    """The lines of a text whose places nobody knows."""
+    """The lines of a text without known locations."""
     return [Line(line) for line in text.splitlines()]
 
 

@@ -54,7 +54,7 @@ class Benchmark:
     Attributes:
         x_names: parameters of the function that get the size.
         x_vals: the sizes; a tuple gives each of `x_names` its own value.
-        line_arg: the parameter that tells the lines apart.
+        line_arg: the parameter that distinguishes the lines.
         line_vals, line_names: its values, and what they are called.
         plot_name: also the name of the files.
         xlabel, ylabel, x_log, y_log: the axes' names, and whether they are logarithmic.

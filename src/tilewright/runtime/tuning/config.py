@@ -129,7 +129,7 @@ class StoredResults:
         self._configs = list(configs)
 
     def load(self) -> Timings | None:
-        """The timings of all candidates, or None where they are not there or damaged."""
+        """The timings of all candidates, or None if they are not there or damaged."""
         path = self._manager.get_file(self._file)
         if path is None:
             return None
@@ -140,7 +140,7 @@ class StoredResults:
         return self.parse(content)
 
     def parse(self, content: bytes) -> Timings | None:
-        """The timings of all candidates that a text from `text` has; None where it is something else."""
+        """The timings of all candidates that a text from `text` has; None if it is something else."""
         try:
             rows = json.loads(content)["configs_timings"]
             known = {_described(facts): [float(time) for time in times] for facts, times in rows}

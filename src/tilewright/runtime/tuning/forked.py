@@ -97,7 +97,7 @@ def _attempt(task: Task) -> None:
 
 
 def _ignore(index: int) -> None:
-    """Tells nobody: only this process has somebody to tell."""
+    """Reports nothing: only this process has a reporter."""
 
 
 def _silence() -> None:

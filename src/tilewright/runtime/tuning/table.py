@@ -48,7 +48,7 @@ class TuningTable:
     Attributes:
         name: of the kernel.
         trials: the configurations with their times.
-        seconds: how long measuring took; None where the times come from the disk.
+        seconds: how long measuring took; None if the times come from the disk.
     """
 
     def __init__(self, name: str, timings: Timings, seconds: float | None) -> None:

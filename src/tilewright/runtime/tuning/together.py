@@ -133,7 +133,7 @@ class ArrivedTuneTask:
 
     Args:
         content: the launch, pickled.
-        digest: of the table, as whoever waits has it.
+        digest: of the table, as computed by the waiting process.
     """
 
     def __init__(self, content: Any, digest: str) -> None:
@@ -189,7 +189,7 @@ class _Ranks:
         self.silent: set[int] = set()
 
     def tune(self, launches: Sequence[Launch]) -> None:
-        """Measure this rank's share, tell the others, and take over what they measured."""
+        """Measure this rank's share, send it to the others, and take over their results."""
         peers = self._peers()
         tunings = [_tuning(launch) for launch in launches]
         shares = [peers[index % len(peers)] for index in range(len(launches))]
@@ -219,7 +219,7 @@ class _Ranks:
             self.store.set(name, sealed(name, table))
 
     def _is_told(self, launch: Launch, tuning: Tuning, owner: int) -> bool:
-        """Choose by what another rank has told, or by what it keeps in the cache."""
+        """Choose by the results that another rank has sent, or stored in the cache."""
         if tuning.stored is None:
             return False
         name = f"tilewright/tuned/{tuning.stored.digest}"
@@ -233,7 +233,7 @@ class _Ranks:
         return True
 
     def _get(self, name: str, owner: int) -> bytes | None:
-        """A value that a rank sets; None where it does not in time, after which nobody waits for this rank again."""
+        """A value that a rank sets; None if it does not in time, after which this rank is not waited for again."""
         patience = _AT_ONCE if owner in self.silent else self.patience
         try:
             self.store.wait([name], patience)

@@ -101,7 +101,7 @@ class Trials:
         return {config: times[kernel] for config, kernel in kernels.items()}
 
     def _attempt(self, config: Config, run: Callable[[], Any]) -> Any:
-        """Run; where the configuration does not suit, remember why; another exception tells which it was."""
+        """Run; where the configuration does not suit, remember why; another exception gets its name."""
         try:
             return run()
         except PASSED_OVER as error:

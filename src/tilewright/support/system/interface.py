@@ -37,7 +37,7 @@ class System(ABC):
 
     Attributes:
         name: "linux", "macos" or "windows".
-        wants_proof: nobody has run compiled kernels there yet: see `runtime/self_test.py`.
+        wants_proof: compiled kernels were never tested there: see `runtime/self_test.py`.
         program_suffix: how the names of programs end.
         binary: for `os.open`: no line ends are changed.
         open_flags: for `os.open` of files whose bytes count: no other program inherits them, no link is followed where
@@ -72,7 +72,7 @@ class System(ABC):
         self._doubt = reason
 
     def trust(self) -> None:
-        """Maps code although nobody has proven yet that it works here."""
+        """Maps code although its self-test has not run yet."""
         self.wants_proof = False
 
     @abstractmethod
@@ -97,7 +97,7 @@ class System(ABC):
 
     @abstractmethod
     def read_memory(self, address: int, size: int) -> bytes | None:
-        """The bytes at an address, at most a page; None where this process has no memory."""
+        """The bytes at an address, at most a page; None if this process has no memory."""
 
     @abstractmethod
     def reserve(self, size: int) -> Any:
@@ -170,7 +170,7 @@ class System(ABC):
 
     @abstractmethod
     def problem_of(self, folder: AnyPath) -> str | None:
-        """The reason why others than this user can have written into a folder; None where they cannot.
+        """The reason why others than this user can have written into a folder; None if they cannot.
 
         Raises:
             FileNotFoundError: it is not there.
@@ -178,7 +178,7 @@ class System(ABC):
 
     @abstractmethod
     def make_private(self, folder: AnyPath) -> None:
-        """Sees that nobody else may write into a folder that `problem_of` finds nothing against."""
+        """Ensures that no other user may write into a folder that `problem_of` accepts."""
 
     @abstractmethod
     def facts_of_files(self, folder: str, suffix: str) -> Sequence[tuple[str, os.stat_result | None]]:

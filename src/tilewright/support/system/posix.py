@@ -201,7 +201,7 @@ def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
 def is_own_group(number: int) -> bool:
     """Whether a group is ours alone: it has our name, it is our first one, and it has no other members.
 
-    Many systems give each user such a group, which may write to their folders: that lets nobody else in.
+    Many systems give each user such a group, which may write to their folders: that gives no other user access.
     """
     with importing:
         import grp

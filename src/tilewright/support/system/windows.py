@@ -27,7 +27,7 @@ _EXCLUSIVE, _AT_ONCE = 2, 1
 _FIRST = 1
 _JUNCTION = 0xA0000003
 _LOCKED_BYTE = 1 << 62
-"""Locks are for bytes, and nobody else may read those: this one is behind the end of every file."""
+"""Locks are for bytes, which others then cannot read: this one is behind the end of every file."""
 _PATIENCE = 50
 """Tries to rename over a file that another process has open, a millisecond apart."""
 _FILE_OBJECT, _OWNER_AND_RIGHTS, _QUERY_TOKEN, _TOKEN_USER, _SDDL = 1, 5, 8, 1, 1
@@ -158,7 +158,7 @@ class Windows(System):
             return str(error)
 
     def make_private(self, folder: AnyPath) -> None:
-        """Nothing is left to do: nobody may write whom `problem_of` does not name."""
+        """Nothing is left to do: `problem_of` names all other users that may write."""
 
     def facts_of_files(self, folder: str, suffix: str) -> Sequence[tuple[str, os.stat_result | None]]:
         with os.scandir(folder) as found:
@@ -181,7 +181,7 @@ class Windows(System):
         return _lock(file, _EXCLUSIVE | _AT_ONCE)
 
     def replace(self, source: AnyPath, target: AnyPath) -> None:
-        """A file that somebody has open cannot be renamed over: who reads one of ours is soon done."""
+        """A file that another process has open cannot be replaced: readers of our files finish soon."""
         for _ in range(_PATIENCE):
             try:
                 os.replace(source, target)
@@ -297,7 +297,7 @@ def _user() -> str:
 
 
 def problem_of_rights(rights: str, user: str) -> str | None:
-    """The reason why others than a user can have written into a folder; None where they cannot.
+    """The reason why others than a user can have written into a folder; None if they cannot.
 
     Args:
         rights: the folder's owner and rights, as in "O:S-1-5-21-7D:PAI(A;OICI;FA;;;SY)(A;OICI;FA;;;S-1-5-21-7)".

@@ -311,7 +311,7 @@ FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512
 
 
 class Stub(NamedTuple):
-    """The facts that the C files of a kernel tell.
+    """The facts in the C files of a kernel.
 
     Attributes:
         kernel: its name in Python.

@@ -130,7 +130,7 @@ class _Job(NamedTuple):
 
     Attributes:
         name: of the C function.
-        tag: the part of it that tells specialisations apart.
+        tag: the part of it that distinguishes specialisations.
     """
 
     kernel: JITFunction
@@ -182,7 +182,7 @@ def _job(args: CompileArgs) -> _Job:
 
 
 def _digest(args: CompileArgs) -> str:
-    """Eight digits that tell specialisations apart."""
+    """Eight digits that distinguish specialisations."""
     about = [*split_signature(args.signature), args.grid, args.target or "", f"{args.num_warps} {args.num_stages}"]
     return hash_of("\n".join(about).encode()).hexdigest()[:8]
 

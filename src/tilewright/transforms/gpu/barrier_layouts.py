@@ -23,7 +23,7 @@ Rows = tuple[tuple[int, ...], ...]
 
 
 class WrongBarrier(Diagnostic):
-    """A copy tells a barrier that is shared by other CTAs than copies can tell."""
+    """A copy signals a barrier that is shared by other CTAs than copies can signal."""
 
     title = "TMA barrier cga_layout must be {expected}, got {found}"
     label = "it tells this barrier"

@@ -61,7 +61,7 @@ def _uses_memory_of_others(op: Op) -> bool:
 
 
 def _reaches_others(op: Op) -> bool:
-    """Whether an op uses the memory, or tells the barriers, of other CTAs."""
+    """Whether an op uses the memory, or signals the barriers, of other CTAs."""
     tells = isinstance(op, TensorCoreMma) and op.multicast
     tells |= isinstance(op, TensorCoreCommit) and bool(op.buffers)
     tells |= isinstance(op, (ArriveBarrier, BarrierExpect)) and op.from_cta != ITSELF
@@ -74,7 +74,7 @@ def _reaches_others(op: Op) -> bool:
 
 
 def _meet_after_inits(block: Block, *, is_pending: bool) -> bool:
-    """Put a meeting between barriers that are set up and their first use; returns whether one is still to come."""
+    """Put a cluster barrier between initialisations of barriers and their first use; returns whether one is pending."""
     for op in list(block):
         if isinstance(op, ClusterBarrier) and is_pending:
             _fence(block, op)

@@ -139,6 +139,6 @@ def _merge(outer: Select) -> None:
 
 
 def _condition(before: Op, name: str, lhs: Value, rhs: Value) -> Value:
-    """The value of both conditions together, combined by a new op in front of `before`."""
+    """The value of both conditions together, combined by a new op before `before`."""
     attributes: dict[str, Attribute] = {"predicate": Keyword("ult")} if name == "arith.cmpi" else {}
     return OpBuilder(before).emit(name, (lhs, rhs), lhs.type, attributes)

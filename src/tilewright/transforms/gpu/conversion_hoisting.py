@@ -97,7 +97,7 @@ def _only_growth(work: Rematerialization, found: ConversionSlice) -> tuple[Conve
 
 
 def _convert_before(place: Op, value: Value, layout: Distributed, conversion: Op) -> Value:
-    """`value` in `layout`, converted in front of `place`."""
+    """`value` in `layout`, converted before `place`."""
     new = Op.create("ttg.convert_layout", (value,), (with_layout(value.type, layout),), location=conversion.location)
     assert place.block is not None, "an op of a function is in a block"
     return place.block.insert(new, place).result

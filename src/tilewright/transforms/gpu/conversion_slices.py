@@ -47,9 +47,9 @@ class ConversionSlice:
     """Values and the layouts that they need.
 
     Attributes:
-        values: those that must be made anew, in the order in which they were found.
+        values: those that must be made again, in the order in which they were found.
         layouts: what each needs; also of values that have it already.
-        copies: what can be taken instead of a value; None where one of its users cannot see the copy.
+        copies: what can be taken instead of a value; None if one of its users cannot see the copy.
     """
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ from tilewright.transforms.matching import has_one_use
 
 BLOCK = ("block",)
 ROWS, COLUMNS = 64, 8
-"""The fewest rows and columns that a group of warps, or tensor memory, multiplies at once."""
+"""The fewest rows and columns that a warp group, or tensor memory, multiplies at once."""
 
 
 def cta_local_layouts(module: Op) -> bool:

@@ -52,7 +52,7 @@ def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
 
 
 class Splitter(OpBuilder):
-    """Makes ops in front of a dot."""
+    """Makes ops before a dot."""
 
     def __init__(self, dot: Dot) -> None:
         super().__init__(dot)

@@ -51,7 +51,7 @@ def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
 
 
 def _place(dot: Op, writers: set[Op]) -> Op:
-    """The op that the fence goes in front of: `dot`, or the outermost loop around it that none of `writers` is in."""
+    """The op that the fence goes before: `dot`, or the outermost loop around it that none of `writers` is in."""
     place = dot
     around = dot.parent
     while around is not None:

@@ -95,7 +95,7 @@ def _flatten(nest: Nest, pool: ConstantPool, *, runs: bool) -> For:
 def _inner_loop(outer: For, loop: For, *, runs: bool) -> Inner | None:
     """`loop` as part of a fusion with `outer`; None if its bounds depend on more than the outer counter.
 
-    What computes fixed bounds moves in front of `outer`.
+    What computes fixed bounds moves before `outer`.
     """
     bounds = _needed(outer, loop.bounds, ())
     if bounds is not None:
@@ -153,7 +153,7 @@ def _prepare(nest: Nest, pool: ConstantPool) -> bool:
 
 
 def _sink(outer: For, inner: For) -> None:
-    """Move behind `inner` what is computed in front of it and used behind it only."""
+    """Move behind `inner` what is computed before it and used behind it only."""
     body = outer.body
     op, place = inner.previous, inner.next
     while op is not None:

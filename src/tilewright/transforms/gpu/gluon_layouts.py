@@ -88,7 +88,7 @@ def infer_coalesced_layouts(module: Op) -> bool:
 
 
 def _erase_dead(module: Op) -> None:
-    """Erase what computes values that nobody uses: nothing says what layouts they have."""
+    """Erase what computes unused values: nothing says what layouts they have."""
     for op in reversed(list(module.walk())):
         if is_dead(op):
             op.erase()

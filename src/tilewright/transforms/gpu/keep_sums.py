@@ -31,7 +31,7 @@ BOTH = (TensorCoreMma, TmemLoad)
 
 
 class _Sum(NamedTuple):
-    """A sum that goes round a loop by way of registers, as `start`; the result `result` of `branch` is handed on."""
+    """A sum that is carried by a loop by way of registers, as `start`; the result `result` of `branch` is passed on."""
 
     start: Value
     product: TensorCoreMma
@@ -41,7 +41,7 @@ class _Sum(NamedTuple):
 
 
 def keep_sum(loop: For, alloc: TmemAlloc) -> bool:
-    """Let the sum that `alloc` makes place for stay there from step to step, if `loop` begins it anew for each tile.
+    """Keep the accumulator of `alloc` in place across iterations, if `loop` reinitialises it for each tile.
 
     Returns:
         whether it does.
@@ -66,7 +66,7 @@ def keep_sum(loop: For, alloc: TmemAlloc) -> bool:
 
 
 def _sum_of(loop: For, alloc: TmemAlloc) -> _Sum | None:
-    """The sum that `alloc` starts with what the step before has left, if only the last step of a tile uses it."""
+    """The accumulator that `alloc` continues from the previous iteration, if only the last one of a tile uses it."""
     start, users = alloc.source, list(alloc.results[0].uses)
     if start is None or start.owner is not loop.body or start.index == 0 or len(users) != len(BOTH):
         return None
@@ -82,7 +82,7 @@ def _sum_of(loop: For, alloc: TmemAlloc) -> _Sum | None:
 
 
 def _is_used_at_last(sum: _Sum) -> bool:
-    """Whether the sum is used in one arm, which begins it anew with zeros, and the other arm hands it on as it is."""
+    """Whether the sum is used in one arm, which begins it again with zeros, and the other arm hands it on as it is."""
     value, result = sum.load.results[0], sum.branch.results[sum.result]
     new, kept = (arm.block.terminator.operands[sum.result] for arm in sum.branch.arms)
     last = sum.branch.then.block

@@ -216,7 +216,7 @@ class _Rewriting:
                 op.set_operand(i, self._as(value, layout))
 
     def _take_new(self, op: Op, deciding: list[Value]) -> None:
-        """Nobody sees the layout of what `op` takes, so that of the first with a new one is as good as any."""
+        """The layout of the operands of `op` does not matter, so that of the first with a new one is as good as any."""
         layout = next((self.chosen[value] for value in deciding if value in self.chosen), None)
         if layout is not None:
             for i, value in enumerate(op.operands[: len(deciding)]):

@@ -37,9 +37,9 @@ class Inner(NamedTuple):
 
     Attributes:
         loop: the op.
-        bounds: the ops of the outer loop that compute its bounds, if these change from step to step.
+        bounds: the ops of the outer loop that compute its bounds, if these change across iterations.
         varies: they do.
-        runs: it is known to run at least one step.
+        runs: it is known to run at least one iteration.
     """
 
     loop: For
@@ -56,7 +56,7 @@ class Place(OpBuilder):
         self.pool = pool
 
     def at(self, block: Block, before: Op | None = None) -> Place:
-        """Another insertion point: the end of `block`, or in front of one of its ops."""
+        """Another insertion point: the end of `block`, or before one of its ops."""
         other = copy(self)
         other.block, other.before = block, before
         return other
@@ -74,7 +74,7 @@ class Place(OpBuilder):
         return self.emit(name, (value,), type)
 
     def trip_count(self, low: Value, high: Value, step: Value) -> Value:
-        """The number of steps that a loop runs; zero and less mean none."""
+        """The number of iterations that a loop runs; zero and less mean none."""
         return self.compute("arith.ceildivsi", self.compute("arith.subi", high, low), step)
 
     def anything(self, type: Type) -> Value:
@@ -99,7 +99,7 @@ class Part(NamedTuple):
 
 
 def _parts(body: Block, loops: Sequence[Op]) -> list[Part]:
-    """The parts of `body`: the ops in front of each of `loops`, and those behind the last."""
+    """The parts of `body`: the ops before each of `loops`, and those behind the last."""
     groups: list[list[Op]] = [[]]
     for op in body:
         if op in loops:
@@ -148,7 +148,7 @@ class Fusion:
         self.lengths: list[Value] = []
         """The trip counts of the inner loops."""
         self.whole: Value = self.zero
-        """The number of steps of the fused loop that make one of the outer loop."""
+        """The number of iterations of the fused loop that make one of the outer loop."""
 
     @property
     def zero(self) -> Value:
@@ -224,7 +224,7 @@ class Fusion:
     # Lengths
 
     def _total(self) -> Value:
-        """The number of steps that the fused loop runs; sets the lengths as they are in front of it."""
+        """The number of iterations that the fused loop runs; sets the lengths as they are before it."""
         front = self.front
         steps = front.trip_count(self.low, self.high, self.step)
         if self.varies and len(self.inners) > 1:  # then `whole` may be negative
@@ -251,7 +251,7 @@ class Fusion:
         return at.compute("arith.subi", total, at.number(overlap, self.type)) if overlap else total
 
     def _varying_total(self, total: Value) -> Value:
-        """`total`, and the steps of the loops whose lengths vary, summed up in a loop."""
+        """`total`, and the iterations of the loops whose lengths vary, summed up in a loop."""
         block = Block([self.outer.induction_variable.type, self.type])
         at = self.front.at(block)
         counter, so_far = block.args
@@ -262,7 +262,7 @@ class Fusion:
         return self.front.op("scf.for", operands, (self.type,), None, [Region([block])]).result
 
     def _varying_lengths(self, at: Place, counter: Value) -> list[Value | None]:
-        """The lengths that vary, in the step of the outer loop with `counter`."""
+        """The lengths that vary, in the iteration of the outer loop with `counter`."""
         mapping = {self.outer.induction_variable: counter}
         found: list[Value | None] = []
         for inner in self.inners:
@@ -310,7 +310,7 @@ class Fusion:
     def _begin(
         self, k: int, condition: Value, last: Sequence[Value], names: Sequence[Value], arguments: Sequence[Value]
     ) -> If:
-        """`scf.if`: what stands in front of inner loop k, and its start; the first also advances the outer loop.
+        """`scf.if`: what stands before inner loop k, and its start; the first also advances the outer loop.
 
         Results: the inner counter, outputs, what the loop starts with; of the first the outer counter and lengths.
         """
@@ -344,7 +344,7 @@ class Fusion:
         return [counter, *lengths, whole], [arguments[1], *kept]
 
     def _enter(self, k: int, counter: Value, starts: Sequence[Value], last: Sequence[Value]) -> None:
-        """Let the body of inner loop k use what it starts with in the first step and what goes round in others."""
+        """Let the body of inner loop k use what it starts with in the first iteration and what goes round in others."""
         loop, fresh = self.inners[k].loop, iter(starts)
         loop.induction_variable.replace_by(counter)
         for argument, old, is_fixed in zip(loop.carried, last, self.fixed[k], strict=True):
@@ -353,7 +353,7 @@ class Fusion:
     def _step(
         self, inner: Inner, ticks: Value, start: Value, length: Value, counter: Value, last: Sequence[Value]
     ) -> If:
-        """`scf.if`: one step of an inner loop, if it is its turn. Results: the inner counter, those of the loop."""
+        """`scf.if`: an iteration of an inner loop, if it is due. Results: the inner counter, those of the loop."""
         condition = self.at.number(1, i1)
         if not inner.runs:
             end = length if start is self.zero else self.at.compute("arith.addi", start, length)

@@ -112,7 +112,7 @@ class State:
         self.from_start = False
 
     def settle_waits(self) -> None:
-        """Each warp has told that it is through with the barriers that it waited for."""
+        """Each warp has signalled that it is past the barriers that it waited for."""
         for held in (self.reads, self.writes):
             left = {where: frozenset(op for op in ops if not isinstance(op, COUNTING)) for where, ops in held.items()}
             held.clear()
@@ -229,7 +229,7 @@ class Membar:
             op = op.next
 
     def visit(self, op: Op, state: State) -> None:
-        """Put a barrier in front of `op` if it needs one, and add what it does to `state`."""
+        """Put a barrier before `op` if it needs one, and add what it does to `state`."""
         if synchronizes(op):
             state.settle()
         elif isinstance(op, ArriveBarrier):
@@ -278,7 +278,7 @@ class Membar:
         return Calls(*(state.moved(at) for state in self.calls[callee]))
 
     def put_barrier(self, op: Op, before: Op | None) -> None:
-        """A barrier of the warps, told of as at `op`."""
+        """A barrier of the warps, with the location of `op`."""
         assert op.block is not None, "an op of a function is in a block"
         scope = (Keyword("local"),)
         op.block.insert(Op.create("ttg.barrier", attributes={"addrSpace": scope}, location=op.location), before)

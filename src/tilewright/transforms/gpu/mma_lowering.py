@@ -11,7 +11,7 @@
     ttng.tc_gen5_mma %a, %b, %d, %use, %true {is_async}
     ttng.tc_gen5_commit %r, %q                            ->     … %true, %r[%q] {is_async}
 
-Scales in shared memory are copied to tensor memory in front of the product.
+Scales in shared memory are copied to tensor memory before the product.
 
 `hoist_barriers` then moves the allocation and the invalidation of barriers out of loops; their phase alternates.
 
@@ -63,7 +63,7 @@ def mma_lowering(module: Op) -> bool:
 
 
 def _add_barrier(product: TensorCoreMma, barrier: Value, predicate: Value) -> None:
-    """`product` tells `barrier` when it is done, if `predicate` holds."""
+    """`product` signals `barrier` when it is done, if `predicate` holds."""
     barriers, predicates = [*product.barriers, barrier], [*product.barrier_predicates, predicate]
     set_operand_groups(product, {"barriers": barriers, "barrier_preds": predicates})
 
@@ -104,7 +104,7 @@ def _copy_scales(product: TensorCoreMmaScaled) -> None:
 
 
 def _copy(ops: TileOps, scale: Value, memory: Value, predicate: Value) -> None:
-    """Copy a scale for a product if there is one: nobody would wait for a copy without."""
+    """Copy a scale for a product if there is one: otherwise there would be no wait for the copy."""
     if constant_of(predicate) == 1:
         ops.op("ttng.tmem_copy", (scale, memory), ())
         return
@@ -118,7 +118,7 @@ def _copy(ops: TileOps, scale: Value, memory: Value, predicate: Value) -> None:
 
 
 def _merge_commits(product: TensorCoreMma) -> None:
-    """Barriers that are told right behind the product are told by it."""
+    """Barriers that are signalled right behind the product are signalled by it."""
     for commit in list(_commits_behind(product)):
         barrier, predicate = commit.barrier, commit.predicate
         needed = [barrier] if predicate is None else [barrier, predicate]
@@ -156,7 +156,7 @@ def _read_buffers(product: TensorCoreMma) -> list[Value]:
 
 
 def _computed_behind(product: Op, values: list[Value]) -> list[Op] | None:
-    """The ops behind `product` that compute `values`, in order; None if one of them cannot stand in front of it."""
+    """The ops behind `product` that compute `values`, in order; None if one of them cannot stand before it."""
     behind = list(following(product))
     found: set[Op] = set()
     waiting = list(values)
@@ -181,7 +181,7 @@ def hoist_barriers(module: Op) -> bool:
 
 
 class _Life(NamedTuple):
-    """A barrier that lives in one step of a loop, and completes one phase there."""
+    """A barrier that lives in one iteration of a loop, and completes one phase there."""
 
     loop: For
     alloc: LocalAlloc

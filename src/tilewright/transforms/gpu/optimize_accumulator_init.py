@@ -27,7 +27,7 @@ from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.matching import constant_of, following, has_one_use
 
 Adding: TypeAlias = "WarpGroupDot | TensorCoreMma"
-"""A product that may be told not to add."""
+"""A product with an operand that says whether it adds."""
 
 
 def optimize_accumulator_init(module: Op) -> bool:
@@ -44,7 +44,7 @@ def optimize_accumulator_init(module: Op) -> bool:
 
 
 def _adds_in_parts(product: Adding) -> bool:
-    """Whether fp8 products are added up in several parts: each of them would have to ask."""
+    """Whether fp8 products are added up in several parts: each of them would need the condition."""
     if not isinstance(product, WarpGroupDot) or product.result.type.scalar is not f32:
         return False
     a = product.a.type
@@ -56,7 +56,7 @@ def _adds_in_parts(product: Adding) -> bool:
 
 
 def _accumulator_of(product: Adding) -> Value | None:
-    """The value in registers that a product adds to; None where it is not known."""
+    """The value in registers that a product adds to; None if it is not known."""
     if isinstance(product, WarpGroupDot):
         return product.accumulator
     alloc = defining(product.accumulator, TmemAlloc)

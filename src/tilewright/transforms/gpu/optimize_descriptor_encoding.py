@@ -132,7 +132,7 @@ def _values(function: Op) -> Iterator[Value]:
 
 
 def _tied(op: Op) -> Iterator[tuple[Value, ...]]:
-    """The groups of descriptors that `op` hands on as each other."""
+    """The groups of descriptors that `op` passes on as each other."""
     groups: Iterable[tuple[Value, ...]] = ()
     if isinstance(op, For):
         groups = zip(op.inits, op.carried, op.yielded, op.results, strict=True)

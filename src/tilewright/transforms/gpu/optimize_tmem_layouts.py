@@ -100,7 +100,7 @@ SPLITTING = (_is_in_halves, _is_turned, _is_split)
 def _splits(value: Value, steps: Sequence[Callable[[Op], bool]]) -> list[Op] | None:
     """The last of the `steps`, which `value` goes through in several layouts; None if something else uses it.
 
-    Splits whose halves nobody uses, as those that are done, are not among them.
+    Splits with unused halves, such as those that are done, are not among them.
     """
     found: list[Op] = []
     for user in value.uses:

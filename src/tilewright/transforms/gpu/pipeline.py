@@ -141,7 +141,7 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
                 Pass(
                     "automatic_warp_specialization",
                     partial(automatic_warp_specialization, options=stages),
-                    "loops that ask for it are divided among groups of warps",
+                    "loops that ask for it are divided among warp groups",
                 ),
             ),
             Pass("pipeline_loops", partial(pipeline_loops, options=stages), "one iteration contains stages of several"),

@@ -36,7 +36,7 @@ from tilewright.transforms.op_builder import OpBuilder
 ROW_BITS = 256
 """Bits that one instruction takes of a row of an operand whose layout does not say."""
 REPEATED = (AsyncWait, MemDescIndex, Constant)
-"""Ops beside element-wise ones that may be done once more, for the step before."""
+"""Ops beside element-wise ones that may be done once more, for the previous iteration."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _is_shared_by_blocks(buffer: Value) -> bool:
 
 
 def _is_written(buffer: Value) -> bool:
-    """Whether the loop fills the buffer that it loads from, so that nothing may be loaded a step ahead."""
+    """Whether the loop fills the buffer that it loads from, so that nothing may be loaded an iteration ahead."""
     accesses = (access for user in buffer.uses for access in shared_accesses(user))
     return any(access.is_write and access.value is buffer for access in accesses)
 
@@ -127,7 +127,7 @@ def _position(loop: For, value: Value) -> int | None:
 
 
 def _can_be_repeated(loop: For, value: Value) -> bool:
-    """Whether what computes `value` in `loop` may be computed for another step as well."""
+    """Whether what computes `value` in `loop` may be computed for another iteration as well."""
     op = value.op
     if op is None or op.block is not loop.body:
         return True
@@ -137,7 +137,7 @@ def _can_be_repeated(loop: For, value: Value) -> bool:
 
 
 class Prefetcher:
-    """Rewrites one loop with one dot, in place; each step takes `width` of K."""
+    """Rewrites one loop with one dot, in place; each partial dot takes `width` of K."""
 
     def __init__(self, loop: For, dot: Dot, parts: tuple[Operand, Operand], width: int) -> None:
         self.loop, self.dot, self.parts, self.width = loop, dot, parts, width
@@ -162,7 +162,7 @@ class Prefetcher:
     # Before the loop
 
     def _at_start(self, part: Operand, place: OpBuilder, known: dict[Value, Value]) -> Operand:
-        """`part` as the first step of the loop finds it."""
+        """`part` as the first iteration of the loop finds it."""
         initial = dict(zip(self.body.args, (self.loop.low, *self.loop.inits), strict=True))
         token = self._repeated(part.token, place, initial, known) if part.token is not None else None
         buffer = self._repeated(part.buffer, place, initial, known)
@@ -171,7 +171,7 @@ class Prefetcher:
     def _repeated(
         self, value: Value, place: OpBuilder, arguments: dict[Value, Value], known: dict[Value, Value]
     ) -> Value:
-        """`value` computed anew, with other values for the arguments of the loop's body."""
+        """`value` recomputed, with other values for the arguments of the loop's body."""
         if value in known:
             return known[value]
         op = value.op
@@ -200,7 +200,7 @@ class Prefetcher:
     # In the loop
 
     def _slice(self, part: Operand, offset: int, place: OpBuilder) -> Value:
-        """A step's width of an operand from column or row `offset` on, through the element-wise ops of its chain."""
+        """A part of `width` along K of an operand, from `offset` on, through the element-wise ops of its chain."""
         type = buffer_type(part.buffer)
         axis = len(type.shape) - 1 - part.index
         shape = (*type.shape[:axis], self.width, *type.shape[axis + 1 :])
@@ -221,12 +221,12 @@ class Prefetcher:
         return value
 
     def _split_dot(self, heads: list[Value], parts: list[Operand]) -> Op:
-        """The dot in steps, of which the first takes what is loaded already; the last of them."""
+        """The dot as partial dots, of which the first takes loaded operands; returns the last one."""
         place = OpBuilder(self.dot)
         type, accumulator = tile_type(self.dot.a), self.dot.accumulator
         step, operands = self.dot, heads
         for offset in range(self.width, type.shape[-1] + self.width, self.width):
-            # What the next step takes is loaded while this one computes, and no earlier: it needs registers.
+            # The operands of the next partial dot are loaded during this one, and no earlier: they need registers.
             following = [self._slice(part, offset, place) for part in parts] if offset < type.shape[-1] else []
             step = self.dot.clone()
             step.set_operands([*operands, accumulator])
@@ -240,7 +240,7 @@ class Prefetcher:
         return step
 
     def _delay(self, last: Op) -> OpBuilder:
-        """Move the last step behind what does not need it; where the loads for the next round go."""
+        """Move the last partial dot after ops that do not need it; returns where the loads of the next iteration go."""
         end = self.body.terminator
         place = next(op for op in following(last) if op.regions or last.result in op.operands or op is end)
         last.unlink()

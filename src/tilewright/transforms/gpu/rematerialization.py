@@ -234,7 +234,7 @@ class Rematerialization:
 
 
 class _Remaking:
-    """Makes the values of a slice anew; loops and branches get more results in place."""
+    """Makes the values of a slice again; loops and branches get more results in place."""
 
     def __init__(self, work: Rematerialization, found: ConversionSlice, mapping: dict[Value, Value]) -> None:
         self.work = work

@@ -36,7 +36,7 @@ FORWARDING = (For, While, If, Yield, Condition)
 
 
 def cut_dead_carried(function: Op) -> None:
-    """Let the bodies of loops of `function` use the initial values of what nobody needs."""
+    """Let the bodies of loops of `function` use the initial values of unneeded carried values."""
     ops = list(function.walk())
     needed = needed_values(ops)
     for op in ops:

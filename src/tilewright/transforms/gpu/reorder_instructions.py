@@ -77,7 +77,7 @@ def _fills_registers(op: Op) -> bool:
 
 
 def _keeps_its_contents(buffer: Value) -> bool:
-    """Whether `buffer`, as far as its name tells, holds the same from when it is made to the end of the program."""
+    """Whether the name of `buffer` implies that its contents do not change after its allocation."""
     type = buffer.type
     given_back = any(isinstance(user, LocalDealloc) for user in buffer.uses)
     return isinstance(type, MemDescType) and not type.mutable and not given_back

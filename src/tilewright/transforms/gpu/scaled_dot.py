@@ -46,7 +46,7 @@ class ScaledDot(NamedTuple):
         operands: what is multiplied.
         scales: their scales, if they have any.
         kinds: the types of their elements: `e2m1`, `e4m3`, …
-        along_k: whether two elements of 4 bits in one byte follow each other along what is summed over.
+        along_k: whether two elements of 4 bits in one byte follow each other along K.
         fast: NaNs among the scales do not count.
     """
 

@@ -29,7 +29,7 @@ from tilewright.transforms.gpu.tile_ops import (
 
 LOADS = (Load, DescriptorRead)
 INNER_FIRST = ((1, 0), (0, 1))
-"""The order of the dimensions of each operand in which what is summed over changes fastest."""
+"""The order of the dimensions of each operand in which K changes fastest."""
 
 
 def comes_from_load(value: Value) -> bool:
@@ -76,7 +76,7 @@ def in_shared_memory(
         index: 0 for the left one, 1 for the right one.
         any_order: the instruction can read it in the order of its registers.
         fp4_padded: pairs of elements of 4 bits are padded.
-        outer_first: if not any order, what is not summed over changes fastest.
+        outer_first: if not any order, M or N changes fastest.
         cga: how the buffer is divided among CTAs; as the operand if it is left out.
     """
     order = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)

@@ -52,7 +52,7 @@ def blocked_access(block: tuple[int, int], shape: Shape, *, warps: int, cga: Bas
     elif inside[0] > rows or inside[1] > columns:
         along = min(inside[0] // rows, groups)
     beside = groups // along
-    # With several blocks of 64 rows each group of warps has a whole block.
+    # With several blocks of 64 rows each warp group has a whole block.
     parts = beside if rows == ROWS or (inside[0] == rows and inside[1] == columns) else 1
     size = max(columns // (halves * parts), 1)
     return Blocked((1, size), (32 // halves, halves), (WARP_GROUP * along, beside), (0, 1), cga)

@@ -78,7 +78,7 @@ def hoist_tensor_memory(module: Op) -> bool:
 
 
 def is_divided(op: Op) -> bool:
-    """Whether the program asks for `op`, a loop, or one around it to be divided among groups of warps."""
+    """Whether the program asks for `op`, a loop, or one around it to be divided among warp groups."""
     around: Op | None = op
     while around is not None and WARP_SPECIALIZE not in around.attributes:
         around = around.parent
@@ -90,9 +90,9 @@ def _sums_of(loop: For) -> list[TmemAlloc]:
 
 
 class _Accumulator(NamedTuple):
-    """An accumulator that `loop` carries as `argument`: each step puts it, or what becomes of it, into memory.
+    """An accumulator that `loop` carries as `argument`: each iteration puts it, or what becomes of it, into memory.
 
-    `load` gives what the next step gets, or what it is computed from.
+    `load` gives what the next iteration gets, or what it is computed from.
     """
 
     loop: For

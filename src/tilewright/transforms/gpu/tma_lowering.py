@@ -143,7 +143,7 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
 
     Args:
         buffer: memory with the tile.
-        before: where a tile is read from the buffer if somebody needs one; default: `load`.
+        before: where a tile is read from the buffer if one is needed; default: `load`.
         token: what the reader must wait for.
 
     Returns:
@@ -192,7 +192,7 @@ def retype_views(buffer: Value) -> None:
 
 
 def _derived(user: Op, buffer: Value) -> Sequence[Value]:
-    """The values that `user` gives or hands on and that are `buffer`, or a part of it."""
+    """The values that `user` gives or passes on and that are `buffer`, or a part of it."""
     places = [index for index, value in enumerate(user.operands) if value is buffer]
     if isinstance(user, MemDescView):
         return user.results

@@ -30,7 +30,7 @@ OWN_MEMORY, LARGE = 1 << 17, 1 << 24
 """Bytes of a result from which on its memory is our own, and from which on it is written past the caches."""
 
 BLOCK = struct_of(address="ptr", size="i64")
-"""Memory that was freed and is kept; the first word in front of the elements of an array has the size of its block."""
+"""Memory that was freed and is kept; the first word before the elements of an array has the size of its block."""
 
 MAX_BLOCKS, MAX_KEPT = 16, 1 << 28
 

@@ -75,7 +75,7 @@ def lower_dot(
         prefetch: memory that will be used next, fetched little by little along the way: of A, of B, or both in order;
             behind both perhaps that which C goes to.
         goes_on: whether it will be read at all, as far as that is known.
-        turns: the products that are computed at once, where turns may wait for each other; B is then kept.
+        turns: the products that are computed at once, where iterations may wait for each other; B is then kept.
 
     Raises:
         ValueError: as `dot_workspace_bytes`.
@@ -172,7 +172,7 @@ def _panels(
 
     Args:
         packed: where B goes, and an i1 whether it is there already; None: it is not.
-        further: where the next B lies behind this one, to be fetched if B is read where it lies.
+        further: where the next B lies behind this one, to be fetched if B is read in place.
     """
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(ops, spec.b_stride, by.element_bytes)
@@ -240,7 +240,7 @@ def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, 
 def _transpose_or_copy(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, stride: Offset) -> None:
     """Pack B, whose columns are far apart: where its rows turn out to be neighbours, and all count, it lies transposed.
 
-    Only the last turn of a loop along k has fewer rows.
+    Only the last iteration of a loop along k has fewer rows.
     """
     spec, by = plan.spec, plan.by
     across = ops.compare("eq", ops.number(spec.b_stride), 1)
@@ -389,7 +389,7 @@ def _half_block(
 
 
 def _has_few_rows(ops: LoopBuilder, plan: Plan, count: Offset) -> Value:
-    """Whether so few rows count that each is computed alone, and all columns of B can be read where they lie."""
+    """Whether so few rows count that each is computed alone, and all columns of B can be read in place."""
     spec = plan.spec
     found = ops.compare("sle", ops.number(count), plan.shape.rows // SINGLE_ROW)
     if spec.columns is not None:

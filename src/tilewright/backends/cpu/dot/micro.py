@@ -156,7 +156,7 @@ class Block:
     """A block of C in memory.
 
     Attributes:
-        zero_init: it is written without having been read, an i1 where the launch tells.
+        zero_init: it is written without having been read, an i1 if known only at launch.
         adds_last: what it holds is added behind the last step.
     """
 

@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def may_copy_a(self) -> bool:
-        """Whether a transposed A is copied if the launch tells that its rows lie on one set of the L1 cache.
+        """Whether a transposed A is copied if it is known at launch that its rows lie on one set of the L1 cache.
 
         Each block of C reads a part of every cache line of them.
         """

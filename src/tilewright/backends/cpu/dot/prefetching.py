@@ -68,7 +68,7 @@ def _either(ops: LoopBuilder, ends: Value, result: Prefetch, b: Prefetch) -> Pre
 
 
 def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
-    """The next A and B, where distances that the launch tells may spread the rows, or make the columns of B rows.
+    """The next A and B, where distances known at launch may spread the rows, or make the columns of B rows.
 
     Args:
         ops: where ops go.

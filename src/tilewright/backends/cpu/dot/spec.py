@@ -92,7 +92,7 @@ class Turns:
     """Products of the same shape and distances that are added at once, in order.
 
     Attributes:
-        waits: an i1, whether this one is left to the next turn, once B is packed.
+        waits: an i1, whether this one is left to the next iteration, once B is packed.
         count: their number, an i64, this one included.
         table: the address of the addresses of the A and of the packed B of each.
     """

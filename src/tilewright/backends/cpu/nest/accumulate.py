@@ -94,7 +94,7 @@ class AccumulateLoop:
         c.blocks.pop()
 
     def _versions(self, carried: Sequence[Lane]) -> list[Value]:
-        """The values that a turn hands on: computed without masks where that gives the same, which one test tells."""
+        """The values that an iteration yields: computed without masks if one test shows that the result is the same."""
         c, b, level = self.c, self.c.b, self.depth + 1
         c.lane_level = level + 1
         assumed = [op for op in self.op.body if isinstance(op, Assume)]
@@ -118,7 +118,7 @@ class AccumulateLoop:
         return list(map(branch.join, values, others))
 
     def _split_addresses(self) -> None:
-        """base + (row + column) → (base + row) + column where a turn changes nothing but the column."""
+        """base + (row + column) → (base + row) + column where an iteration changes nothing but the column."""
         c, body = self.c, self.c.b.block
         for step in [op for op in body if isinstance(op, AddPtr) and not _is_in(op.pointer, body)]:
             sum = defining(step.offset, Binary)
@@ -132,20 +132,20 @@ class AccumulateLoop:
                     sum.erase()
 
     def _all_of(self, conditions: Sequence[Value]) -> Value:
-        """Whether all of these i1 hold, here and now; those that no turn changes are one in front of the loop."""
+        """Whether all of these i1 hold, here and now; those that no iteration changes are one before the loop."""
         c, own = self.c, [value for value in conditions if _is_in(value, self.c.b.block)]
         others = [value for value in conditions if value not in own]
         first = reduce(lambda x, y: c.emit(self.depth, "arith.andi", i1, x, y), others) if others else None
         return c.all_of(own if first is None else [*own, first])
 
     def _rely(self, assumed: Sequence[Assume]) -> Sequence[Value]:
-        """Let a turn rely on what is assumed, at all places; returns the conditions."""
+        """Let an iteration rely on what is assumed, at all places; returns the conditions."""
         for *_, where in self.places:
             conditions = rely(self.c, asked_by(assumed, where[:-1]))
         return conditions
 
     def _turn(self, carried: Sequence[Lane]) -> list[Value]:
-        """One turn at each place, here and now."""
+        """One iteration at each place, here and now."""
         c, rows = self.c, self._by_place(carried)
         yielded, c.depth = self.op.body.terminator.operands, self.depth + 2
 
@@ -159,7 +159,7 @@ class AccumulateLoop:
         return vectors
 
     def _lanes_of(self, values: Sequence[Value], bind: Callable[[int], None] = lambda number: None) -> list[Value]:
-        """The vectors of the tiles among `values` at each place, after `bind` has been told which one."""
+        """The vectors of the tiles among `values` at each place, for which `bind` is called first."""
         c, found = self.c, list[Value]()
         for number, place in enumerate(self.places):
             if number == 0 or place.chunk != self.places[number - 1].chunk:

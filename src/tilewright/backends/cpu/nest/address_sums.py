@@ -1,7 +1,7 @@
 """Additions in addresses, whose terms are sign-extended one by one.
 
     %s = arith.addi %k, %row : i32          %w = arith.extsi %row : i32 to i64
-    %t = arith.addi %s, %z : i32       →    %x = arith.addi %outer, %w : i64         (%outer: %z, in front of the rows)
+    %t = arith.addi %s, %z : i32       →    %x = arith.addi %outer, %w : i64         (%outer: %z, before the rows)
     %o = arith.extsi %t : i32 to i64        %o = arith.addi %x, %k : i64             (%k: a number that is known)
 
 A pooling reads nine pixels, whose offsets differ by such a constant: nine 32-bit sums are nine addresses, and 64-bit
@@ -63,7 +63,7 @@ def _terms(sum: Scalar, blocks: list[Block]) -> tuple[list[Value], int]:
 
 
 def _level_of(c: Context, value: Value, blocks: list[Block], deepest: int) -> int:
-    """The level at which a value exists, or `deepest` where nobody knows."""
+    """The level at which a value exists, or `deepest` if unknown."""
     if value.block is c.b.entry:
         return 0
     return next((level for level, block in enumerate(blocks) if block is value.block), deepest)

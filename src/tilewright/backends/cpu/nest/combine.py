@@ -112,7 +112,7 @@ class Combine:
     def scan_lanes(self, b: LoopBuilder, values: Sequence[Value], *, reverse: bool) -> list[Value]:
         """The inclusive scan of the lanes of one vector.
 
-        Lanes that nothing is in front of are combined with the neutral value, where there is one, and else kept.
+        Lanes that nothing is before are combined with the neutral value, where there is one, and else kept.
         """
         current, lanes = list(values), lanes_of(values[0].type)
         neutral, step = self.identity(lanes, b), 1

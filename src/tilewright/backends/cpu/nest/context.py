@@ -85,13 +85,13 @@ class Guarded(NamedTuple):
 
     @property
     def told_at(self) -> int:
-        """The level in front of which its conditions are told: for lanes of a period, that of the loop over pieces."""
+        """The level before which its conditions are evaluated: for lanes of a period, that of the loop over pieces."""
         return self.level if self.period is None else self.period.level
 
 
 Memo = dict[tuple[Value, Index], Lane]
 Hoisted = dict[tuple[object, ...], Value]
-"""Ops in front of the nests of a block, and their results."""
+"""Ops before the nests of a block, and their results."""
 
 
 class Context:
@@ -114,13 +114,13 @@ class Context:
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         mixes: there are several loads, whose elements may lie at different distances.
-        ends: how many rows and columns of a matrix anybody needs; None: all.
+        ends: how many rows and columns of a matrix are needed; None: all.
         seen: how many elements of a buffer along an axis other nests show, where these are not all.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: where the loop over chunks ends, an i64, if a mask ends there: no chunk starts behind it.
-        hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
+        hoisted: what stands before earlier nests, and may be used again; None if the nest is in a branch.
         reduced: results of the reductions that are finished.
-        certain: what the bounds of the loop over rows tell of the row at hand, and a split piece of its side.
+        certain: facts that the bounds of the loop over rows imply for the current row, and a split piece for its side.
         certain_at: the level at which that holds.
     """
 
@@ -161,7 +161,7 @@ class Context:
     def emit(self, level: int, name: str, type: Type, *operands: Value, attributes: Any = None) -> Value:
         """The result of an op without effects, at `level`; the same op is built once.
 
-        In front of loops, also earlier nests of the block may have built it. Attributes are known by which object.
+        Before loops, also earlier nests of the block may have built it. Attributes are known by which object.
         """
         values = self._values.get(level)
         if values is None:

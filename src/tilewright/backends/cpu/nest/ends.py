@@ -17,7 +17,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i64
 
 SHORT_ROW = 4
-"""Max number of vectors of a row in front of which the question whether it counts would cost more than the row."""
+"""Max number of vectors of a row before which the question whether it counts would cost more than the row."""
 
 NOWHERE = ActiveLaneBound(0, 0)
 """The bound of a mask that is off everywhere."""
@@ -41,7 +41,7 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
 def parts_of_rows(c: Context, nest: Nest, end: Scalar) -> list[tuple[Scalar, Scalar, list[Value]]]:
     """The loops over the rows of a nest: bounds, i64, and masks that are on in all of these rows.
 
-    Short rows that are added to a buffer would ask for each one whether it counts, which takes longer than to add it.
+    Short rows that are added to a buffer would test each element, which takes longer than to add it.
     Rows behind the first that does not count have a loop of their own, as they are added all the same. Where more than
     one vector of a row counts, `version_single_vectors.py` makes one loop of both again.
     """
@@ -75,10 +75,10 @@ def _masks_of_rows(c: Context, nest: Nest) -> list[Value]:
 
 
 def end_of_scan(c: Context, nest: Nest, writes: Sequence[Write], extent: int, width: int) -> Scalar:
-    """The end of the loop of a scan, whose results are in `writes`, an i64: where nobody sees any more of them.
+    """The end of the loop of a scan, whose results are in `writes`, an i64: beyond it no op reads them.
 
     Args:
-        c: the context, in front of the loop.
+        c: the context, before the loop.
         nest: the nest.
         writes: the writes of the results to buffers.
         extent: the length of the axis.
@@ -102,7 +102,7 @@ def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer:
     """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64.
 
     Args:
-        c: the context, in front of the loop.
+        c: the context, before the loop.
         nest: the nest.
         sinks: the ops that the loop is for.
         extent: the number of lanes of a row.
@@ -139,7 +139,7 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
     All lanes from these bounds on are off.
 
     Args:
-        c: the context, in front of the loop.
+        c: the context, before the loop.
         nest: the nest.
         sinks: those in the loop.
         loop: its phase and its extent.

@@ -175,7 +175,7 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
 
 
 def has_reciprocal(c: Context, divisor: Lane) -> Value | None:
-    """Whether 1 / `divisor` is a normal number; None where that is not known in front of the version."""
+    """Whether 1 / `divisor` is a normal number; None if that is not known before the version."""
     if c.fast is None or not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
         return None
     level = divisor.level

@@ -51,7 +51,7 @@ class InnerLoop:
         self.turns = [op for op in ops if isinstance(op, Accumulate)]
 
     def build(self, step: int) -> None:
-        """Build the loop, `step` chunks a turn; afterwards `c.reduced` has the results of its reductions."""
+        """Build the loop, `step` chunks an iteration; afterwards `c.reduced` has the results of its reductions."""
         c, own = self.c, (self.nest.phases[self.sinks[0]], self.extent)
         self.assumed = [op for op in self.nest.body if isinstance(op, Assume) and (op.phase, op.extent) == own]
         if self.assumed:
@@ -97,7 +97,7 @@ class InnerLoop:
         return any(SPLITS in op.attributes for sink in self.sinks for op in self.nest.closures[sink])
 
     def _ends_within(self, step: int) -> bool:
-        """Whether rows may end within the tile in every program, and whole chunks of them had better have no masks.
+        """Whether rows may end within the tile in every program, and whole chunks of them should have no masks.
 
         Loops of much arithmetic, whose `step` is short, gain less, and need all registers; but narrow elements are
         often masked one by one.
@@ -120,7 +120,7 @@ class InnerLoop:
         """Build the loop over whole chunks; returns the lane behind it, and what it gives to each reduction."""
         c, b, found = self.c, self.c.b, list[Sequence[Value]]()
         most: Scalar = self.extent
-        if self.reductions:  # a loop with results has one turn at least
+        if self.reductions:  # a loop with results has one iteration at least
             c.depth += 1
             most = c.subtract(self._end(c.lanes), c.lanes, i64, c.depth - 1)
             c.depth -= 1
@@ -161,9 +161,9 @@ class InnerLoop:
     # ------------------------------------------------------------------ the loop itself
 
     def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, behind: Value | None = None) -> None:
-        """The loop from the lane `low` on, `chunks` of whose turns had better be one, to before the lane `behind`.
+        """The loop from the lane `low` on, `chunks` of whose iterations should be one, to before the lane `behind`.
 
-        Chunks that a cpu.accumulate goes through at once are one turn.
+        Chunks that a cpu.accumulate goes through at once are one iteration.
         """
         c, b = self.c, self.c.b
         at_once = chunks if self.turns else 1
@@ -193,7 +193,7 @@ class InnerLoop:
         return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
 
     def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
-        """The chunks of one turn: compute, then act; returns what they give to each reduction."""
+        """The chunks of one iteration: compute, then act; returns what they give to each reduction."""
         c = self.c
         acts: list[Act] = []
         new: dict[Reduce, list[list[Value]]] = {sink: [] for sink in self.reductions}
@@ -221,7 +221,7 @@ class InnerLoop:
         return [Combine(sink).together(c.b, rows) for sink, rows in new.items()]
 
     def _accumulated(self, index: Scalar, chunks: int) -> list[Sequence[Found]]:
-        """For each cpu.accumulate, its results in each chunk: they differ from chunk to chunk of the turn at hand.
+        """For each cpu.accumulate, its results in each chunk: they differ from chunk to chunk of the iteration at hand.
 
         Those that are given were computed further out, where versions of the loop are; what is computed from them would
         be taken to be the same in all chunks.

@@ -79,7 +79,7 @@ class WrappingSum(NamedTuple):
 
 
 class ActiveLaneBound(NamedTuple):
-    """True on lanes below `below`, an i64, and on others only where sums of `parts` wrap: all parts together tell.
+    """True on lanes below `below`, an i64, and on others only where sums of `parts` wrap, which all parts decide.
 
     Without parts nothing wraps.
     """

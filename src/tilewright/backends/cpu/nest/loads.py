@@ -40,7 +40,7 @@ NEAR = 4
 """Elements up to this distance are read as whole vectors."""
 
 USUAL_STEPS = (1, 0, 2)
-"""Distances that are told from others at run time: neighbours, a number that is broadcast, pairs."""
+"""Distances with a version of their own at run time: neighbours, a broadcast number, pairs."""
 
 
 def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
@@ -57,7 +57,7 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
 
 
 def _keep_single(value: Value) -> None:
-    """Let nobody read again what a volatile load gave, which may be truth values told from bytes."""
+    """Prevent further reads for the result of a volatile load, which may be booleans made from bytes."""
     made = value.op
     for op in (made, *(operand.op for operand in (made.operands if made is not None else ()))):
         if isinstance(op, VectorLoad):
@@ -81,9 +81,9 @@ def _is_told_by_facts(pointer: Value) -> bool:
 
 
 def goes_in_runs(c: Context, place: Lane, pointer: Value) -> bool:
-    """Whether lanes that nothing tells to be neighbours often are: their places are computed, not loaded.
+    """Whether lanes that are not known to be neighbours often are: their addresses are computed, not loaded.
 
-    Those of the pixels of an image are, which `//` and `%` tell from a number, as long as a row of it goes on.
+    The pixels of an image are, whose coordinates are computed by `//` and `%` from a number, within a row.
     """
     is_open = isinstance(place, Address) and isinstance(place.offset, Vector) and c.lanes > 1 and not c.optimize_size
     return is_open and is_computed(pointer)
@@ -103,7 +103,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
 
 
 def is_on(c: Context, mask: Lane) -> Value | None:
-    """The condition under which a mask is on for the whole tile; None where that is not known in front of the version.
+    """The condition under which a mask is on for the whole tile; None if that is not known before the version.
 
     In a version for lanes of a period, or for a prefix of all lanes, the bound that a mask gives.
     """
@@ -117,10 +117,10 @@ def is_on(c: Context, mask: Lane) -> Value | None:
 
 
 def _reaches(c: Context, below: Scalar, level: int) -> Value:
-    """Whether a bound is no less than the number of lanes; of one that a condition chooses, both are asked.
+    """Whether a bound is no less than the number of lanes; for a selected one, both alternatives are tested.
 
-    Programs that run as one have the lanes of all their tiles. What several masks have in common is asked once, and
-    what no row changes in front of all of them: (on ? n : 0) >= 64 is on and n >= 64.
+    Programs that run as one have the lanes of all their tiles. A part common to several masks is tested once, and a
+    part that does not depend on the row before all rows: (on ? n : 0) >= 64 is on and n >= 64.
     """
     choice = defining(below, Select) if isinstance(below, Value) else None
     if choice is None or integer_of(choice.other) != 0 or c.extent <= 0:
@@ -168,7 +168,7 @@ def read(
 ) -> Lane:
     """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere.
 
-    With `in_runs`, lanes that are not known to be neighbours are asked whether they are.
+    With `in_runs`, lanes that are not known to be neighbours are tested at run time.
 
     Args:
         c: the context.
@@ -176,8 +176,8 @@ def read(
         element: the type of an element.
         mask: None: all lanes are on.
         other: None: zero.
-        in_runs: ask whether lanes are neighbours.
-        inside: the level in front of which there may be no such address, as facts hold only there.
+        in_runs: test at run time whether lanes are neighbours.
+        inside: the level before which there may be no such address, as facts hold only there.
     """
     if element is i1:
         rest = None if other is None else as_bytes(c, other, element)

@@ -171,7 +171,7 @@ class NestBuilder:
 
 
 def asks_for_runs(nest: Nest) -> bool:
-    """Whether each row ends in one store or write, and lanes on the way there are asked whether they are neighbours."""
+    """Whether each row ends in one store or write, and its lanes are tested at run time for being neighbours."""
     (sink, *others) = nest.sinks
     is_write = isinstance(sink, STORES) or (isinstance(sink, Write) and not sink.row)
     if others or not is_write or nest.mode != "rows":

@@ -60,7 +60,7 @@ _INDICES: dict[str, Callable[[Any, Index], Index]] = {
     "tt.splat": _splat,
     "tt.trans": _trans,
 }
-"""For ops that leave lanes as they are: the index at which their operand is asked."""
+"""For ops that do not move lanes: the index at which their operand is asked."""
 
 
 def _passed_on(c: Context, op: Broadcast | ExpandDims | Splat | Trans, index: Index, ask: Ask) -> Lane:

@@ -63,14 +63,14 @@ def lower_pieces(
     """Build the loops of the pieces; returns the lane behind them, which is a multiple of the lanes of a chunk.
 
     Args:
-        c: the context, in front of the inner loop.
+        c: the context, before the inner loop.
         ops: all that the loop computes.
         assumed: what its versions may rely on.
         outer: the index along the axes around it.
         act: builds what a chunk of lanes does.
     """
     b = c.b
-    c.depth += 1  # what the pieces depend on stands in front of all versions
+    c.depth += 1  # what the pieces depend on stands before all versions
     first = _first_period(c, ops, outer)
     if first is None:
         c.depth -= 1
@@ -133,11 +133,11 @@ def _lower_piece(
     """The chunks of one piece, in the body of the loop over pieces; returns what they rely on.
 
     Args:
-        c: the context, in front of the body.
+        c: the context, before the body.
         first: the period of the first piece.
         place: the number of the piece, and the lane at which the last piece ends.
-        splits: tells where the piece is split.
-        relied: tells what its version relies on.
+        splits: returns where the piece is split.
+        relied: returns the conditions that its version relies on.
         act: builds what a chunk of lanes does.
     """
     number, end = place
@@ -221,7 +221,7 @@ def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:
 
 
 def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
-    """The lane up to which a mask is on, and from which on it is off, an i64 in front of the chunks; None: no such."""
+    """The lane up to which a mask is on, and from which on it is off, an i64 before the chunks; None: no such."""
     shape = tile_type(mask).shape
     if len(shape) != len(index) or shape[-1] != c.extent:
         return None

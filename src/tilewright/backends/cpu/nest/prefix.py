@@ -25,15 +25,15 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import i1, i64
 
 MOST_AT_ONCE = 4
-"""Max number of chunks of a turn of the loop over whole chunks: those that are left go one by one, under masks."""
+"""Max chunks per iteration of the loop over whole chunks; remaining ones are computed one by one, with masks."""
 
 
 FEWEST_AT_ONCE = 4
-"""Min number of chunks of a turn of the fast version, with which the loop gets one over whole chunks, too."""
+"""Min number of chunks of an iteration of the fast version, with which the loop gets one over whole chunks, too."""
 
 
 def has_same_end(assumed: Sequence[Assume]) -> bool:
-    """Whether a version relies on masks, and on nothing that tells programs or turns of loops apart."""
+    """Whether a version relies on masks only, and not on conditions that differ between programs or iterations."""
     named = [op.value for op in assumed if not _is_float_quotient(op.value)]
     return bool(named) and not any(isinstance(value.op, Division) or _differs(value) for value in named)
 
@@ -44,7 +44,7 @@ def _is_float_quotient(value: Value) -> bool:
 
 
 def _differs(value: Value) -> bool:
-    """Whether `value` depends on the number of the program, on the turn of a loop, or on memory."""
+    """Whether `value` depends on the number of the program, on the iteration of a loop, or on memory."""
     stack, seen = [value], set[Value]()
     while stack:
         value = stack.pop()
@@ -65,21 +65,21 @@ def _is_argument(value: Value) -> bool:
 
 
 def reads_in_front(ops: Block) -> bool:
-    """Whether memory is read in front of the loop in `ops`, where an address may be none if the loop has no turn."""
+    """Whether memory is read before the loop in `ops`, where an address may be none if the loop has no iteration."""
     return any(op.definition.effect is Effect.READ for op in ops)
 
 
 def lower_prefix(
     c: Context, assumed: Sequence[Assume], outer: Index, most: Scalar, width: int, build: Callable[[Value], None]
 ) -> tuple[Value, Block] | None:
-    """Build the loop over whole chunks in front of a general loop; None where no bound of a mask tells them.
+    """Build the loop over whole chunks before a general loop; None if no mask has such a bound.
 
     Args:
-        c: the context, in front of both loops.
+        c: the context, before both loops.
         assumed: what the version relies on.
         outer: the index along the axes around the loop.
         most: the lane up to which the loop may go, an i64.
-        width: the number of lanes of a turn.
+        width: the number of lanes of an iteration.
         build: builds the loop up to a lane, an i64, which is a multiple of `width`.
 
     Returns:

@@ -31,7 +31,7 @@ def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type
     """Get ready to store `value` at `place` on the lanes where `mask` holds; returns the store itself.
 
     Everything is computed now, for the chunk at hand; calling what is returned only adds the stores. With `in_runs`,
-    lanes that are not known to be neighbours are asked whether they are.
+    lanes that are not known to be neighbours are tested at run time.
 
     Args:
         c: the context.
@@ -39,7 +39,7 @@ def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type
         value: the elements.
         mask: None: all lanes are on.
         element: the type of an element.
-        in_runs: ask whether lanes are neighbours.
+        in_runs: test at run time whether lanes are neighbours.
     """
     mask = needed_mask(c, mask) if mask is not None else None
     value, stored = as_bytes(c, value, element), i8 if element is i1 else element

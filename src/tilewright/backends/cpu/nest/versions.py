@@ -43,12 +43,12 @@ def in_versions(
     The loop over chunks of lanes is in both, or around them.
 
     Args:
-        c: the context, in front of both.
+        c: the context, before both.
         asked: what the fast version may rely on, in program order, and the index of each.
         fast, general: build the versions.
 
     Returns:
-        The branch between them; None where nothing has to hold, so that there is the fast one only.
+        The branch between them; None if nothing has to hold, so that there is the fast one only.
     """
     b, only, guarded = c.b, Block(), c.depth + 1
     is_around = c.lane_level > c.depth
@@ -89,10 +89,10 @@ def _asked_once(c: Context, conditions: Sequence[Value]) -> Sequence[Value]:
 
 
 def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
-    """Let the version that has begun rely on what can be told in front of it; returns the conditions.
+    """Let the current version rely on conditions that can be evaluated before it; returns them.
 
     Args:
-        c: the context, in front of the version.
+        c: the context, before the version.
         assumed: masks, quotients and the like in program order, and the index of each.
     """
     assert c.fast is not None, "a version is being built"
@@ -111,7 +111,7 @@ def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
 
 
 def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
-    """The conditions under which lanes of `value` are as it is assumed; none where they cannot be told."""
+    """The conditions under which lanes of `value` are as assumed; none if they cannot be determined."""
     op = value.op
     if not isinstance(op, Division):
         found = is_on(c, evaluate(c, value, index))

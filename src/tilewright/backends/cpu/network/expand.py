@@ -21,7 +21,7 @@ from tilewright.ir.types import Type, VectorType, i8
 from tilewright.transforms.functions import functions_of
 
 SLOTS = 3
-"""Bits that tell the vectors of a pass apart: twice as many vectors are no faster, but twice as much code."""
+"""Bits that distinguish the vectors of a pass: twice as many vectors are no faster, but twice as much code."""
 WORD = 128
 """Bits within which shuffles are simple."""
 
@@ -60,7 +60,7 @@ class Expansion:
         )
 
     def write(self) -> None:
-        """Write a loop for each pass, whose turns are the vectors that differ in no slot."""
+        """Write a loop for each pass, whose iterations are the vectors that differ in no slot."""
         for one in self.passes:
             runs = groupby(range(self.lane_bits, self.bits), one.slots.__contains__)
             self.turns(one, [list(run) for is_slot, run in runs if not is_slot], self.buffer)
@@ -74,7 +74,7 @@ class Expansion:
             self.turns(one, outer, self.b.offset(start, loop.index))
 
     def turn(self, one: Pass, start: Value) -> None:
-        """Load the vectors of a turn, move them, and store them."""
+        """Load the vectors of an iteration, move them, and store them."""
         bits = [list(enumerate(one.slots))] * (1 << len(one.slots))
         at = [self.bytes * sum((n >> i & 1) << slot for i, slot in slots) for n, slots in enumerate(bits)]
         vectors = [self.b.load(self.type, start, offset, align=self.bytes) for offset in at]

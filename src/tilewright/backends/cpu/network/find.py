@@ -49,7 +49,7 @@ class Exchange(NamedTuple):
 
     @property
     def source(self) -> Value:
-        """The value before the step; another one, when the chain in front of it was replaced."""
+        """The value before the step; another one, when the chain before it was replaced."""
         return self.partner.source
 
 

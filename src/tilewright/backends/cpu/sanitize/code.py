@@ -32,7 +32,7 @@ class Code:
         self.move_before(next(op for op in entry if not op.definition.constant))
 
     def move_before(self, op: Op) -> None:
-        """From now on ops go in front of `op`, with its place in the source."""
+        """From now on ops go before `op`, with its place in the source."""
         assert op.block is not None, f"{op.name} is in no block"
         self.block, self.before, self.location = op.block, op, op.location
 
@@ -110,7 +110,7 @@ class Code:
         self.insert("tt.store", operands, ())
 
     def atomic(self, kind: str, pointer: Term, value: Term, mask: Term | None = None) -> Term:
-        """A relaxed atomic; gives what was in memory."""
+        """A relaxed atomic; returns the old value."""
         attributes: dict[str, Attribute] = {
             "atomic_rmw_op": Keyword(kind),
             "sem": Keyword("relaxed"),

@@ -173,7 +173,7 @@ class _Checks:
             races.order(self.op, self.place, self.mask)
 
     def _first_outside(self, insides: Sequence[Term]) -> Term:
-        """The first lane that is in no argument. Mostly the ends of the tile tell that there is none."""
+        """The first lane that is in no argument. Mostly the ends of the tile show that there is none."""
 
         def search() -> Term:
             return self.code.first(_both(self._in_any(insides).negated, self.mask))

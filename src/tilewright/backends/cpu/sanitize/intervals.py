@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def interval_of_place(place: Place) -> Interval | None:
-    """The bytes that an access may touch; None when only its lanes can tell."""
+    """The bytes that an access may touch; None if they depend on each lane."""
     if place.start is None:
         return None
     interval = _interval(place.elements.code, place.elements.value)

@@ -21,7 +21,7 @@ class Place(NamedTuple):
     """The addresses of an access.
 
     Attributes:
-        start: an address, or None where the tile has no common one.
+        start: an address, or None if the tile has no common one.
         elements: how many elements behind `start` each lane is; behind address 0 in bytes without `start`; i64.
         size: bytes per element.
     """

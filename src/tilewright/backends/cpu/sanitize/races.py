@@ -138,7 +138,7 @@ class Races:
     def _compare_in_order(
         self, kind: str, site: int, place: Place, argument: Argument, mask: Term | None, met: Sequence[_Met]
     ) -> None:
-        """Compare as `_compare` does, but ordered accesses may meet. Mostly all stamps are those of one program."""
+        """Compare as `_compare` does, but ordered accesses may overlap. Mostly all stamps are those of one program."""
         code = self.code
         least: Term | None = None
         most: Term | None = None

@@ -206,7 +206,7 @@ def _is_load(op: AtomicRmw) -> bool:
 
 
 def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate: str | None) -> str:
-    """The old value; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
+    """The old value; devices without atomic sums of bf16 compare and swap until it succeeds."""
     if predicate is None:
         return _swap_until_done(lowerer, op, address, value)
     with lowerer.w.branch(predicate) as branch, branch.then():
@@ -215,7 +215,7 @@ def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate:
 
 
 def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> str:
-    """Swap 16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
+    """Swap 16 bits at a time: the other half of the word may be another thread's, or behind the end of the array."""
     w, scope = lowerer.w, _scope(op)
     pointer = (GLOBAL_POINTER, address)
     (start,) = lowerer.assembly_results(["i16"], f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", [pointer])
@@ -241,7 +241,7 @@ def _finish(
     access: Callable[[Sequence[int], str], list[str]],
     once: str | None,
 ) -> None:
-    """Do all accesses, and tell what was found to all threads that have the elements."""
+    """Do all accesses, and pass the old values to all threads that hold the elements."""
     addresses = lowerer.registers(op.pointer)
     found: dict[int, str] = {}
     for group in form.groups:

@@ -75,7 +75,7 @@ class SharedBuffer:
         self.base, self.within, self.span = base, within, span
 
     def parts(self) -> list[Typed]:
-        """The values that loops and branches hand on."""
+        """The values that loops and branches pass on."""
         return [("i32", self.base), *([("i32", self.within)] if self.span else [])]
 
     def with_parts(self, values: Sequence[str]) -> SharedBuffer:

@@ -20,7 +20,7 @@ from tilewright.ir.literals import round_float
 from tilewright.ir.types import f32
 
 L2_SINCE = 80
-"""The first compute capability whose L2 cache is told what to keep."""
+"""The first compute capability with hints for the L2 cache."""
 
 
 class Hints(NamedTuple):
@@ -46,7 +46,7 @@ def access_hints(lowerer: Lowerer, op: Op, caches: Sequence[str]) -> Hints:
 
 
 def l2_hints(lowerer: Lowerer, op: Op, policy: CachePolicy) -> Hints:
-    """The part of a policy that is for the L2 cache; one word for both caches is for L1 alone where L2 is not told."""
+    """The part of a policy that is for the L2 cache; one for both applies to L1 only where L2 has no hints."""
     fetches = f".L2::{policy.prefetch}B" if policy.prefetch else ""
     is_old = lowerer.target.capability < L2_SINCE
     if policy.l2 is None or (is_old and ATTRIBUTE not in op.attributes):

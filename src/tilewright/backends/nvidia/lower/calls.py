@@ -83,7 +83,7 @@ def _parameters(lowerer: Lowerer, value: Value) -> list[Typed]:
 
 
 def _types(lowerer: Lowerer, types: Sequence[Type]) -> list[str]:
-    """The LLVM types of values that are handed over."""
+    """The LLVM types of values that are passed."""
     found: list[str] = []
     for type in types:
         count = lowerer.layout(type).in_size("register") if isinstance(type, TensorType) else 1

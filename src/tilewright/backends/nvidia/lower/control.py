@@ -53,7 +53,7 @@ def _in_order(first: Block, others: Sequence[Block]) -> list[Block]:
 class Join:
     """A block that is jumped to from several places: its phis are written once all jumps are known.
 
-    The first jump tells which LLVM values each argument consists of.
+    The first jump determines the LLVM values of each argument.
     """
 
     def __init__(self, lowerer: Lowerer, prefix: str) -> None:

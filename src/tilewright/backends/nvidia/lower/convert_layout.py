@@ -64,7 +64,7 @@ class Shuffles:
     """A tile that lanes exchange.
 
     Args:
-        plan: who sends what to whom.
+        plan: the registers that each lane sends and receives.
         element: the LLVM type of a register.
     """
 

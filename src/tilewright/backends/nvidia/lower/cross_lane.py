@@ -30,7 +30,7 @@ from tilewright.dialects.tt_reduce import Fold
 
 ALL_LANES = "-1"
 CLAMPS = {"bfly": "31", "down": "31", "idx": "31", "up": "0"}
-"""Per kind of shuffle the last operand: no lane beyond the warp is asked."""
+"""Per kind of shuffle the last operand: no lane beyond the warp is read."""
 HALVES = "<2 x i32>"
 
 
@@ -38,7 +38,7 @@ def shuffled(lowerer: Lowerer, kind: str, element: str, value: str, lane: str | 
     """Another lane's `value`.
 
     Args:
-        kind: `bfly`, `up`, `down` or `idx`: how `lane` tells which lane.
+        kind: `bfly`, `up`, `down` or `idx`: how `lane` denotes the source lane.
         element: the LLVM type of the value.
         value: what each lane sends.
         lane: what is added (by XOR) to the lane's own number, taken away, added; or the number itself.

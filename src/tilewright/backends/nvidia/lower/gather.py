@@ -146,7 +146,7 @@ def load_element(lowerer: Lowerer, element: str, pointer: str) -> str:
 
 
 def _by_shuffles(lowerer: Lowerer, op: Gather) -> list[str]:
-    """Ask the lane that has the element for each of its registers that are in the column, and choose."""
+    """Read each register of the column from the lane that has the element, and select."""
     tile, indices = op.source, op.indices
     values, element = lowerer.registers(tile), lowerer.element(tile.type)
     owner = owners(lowerer.layout(tile), lowerer.layout(indices), op.axis)
@@ -167,7 +167,7 @@ class Owners(NamedTuple):
     """The lane and the register that have the element that an index names.
 
     Attributes:
-        lanes: per bit of the lane, what it adds to the number of the lane that is asked, whatever the index is.
+        lanes: per bit of the lane, what it adds to the number of the source lane, whatever the index is.
         columns: per bit of the register of the index, what it adds to the register that is asked for.
         lane_steps: per bit of the index, what it adds to the lane.
         register_steps: per bit of the index, what it adds to the register.

@@ -74,7 +74,7 @@ class LoweredDescriptor(Protocol):
     """A memory descriptor while code is written: values of LLVM, and facts known at compile time."""
 
     def parts(self) -> list[Typed]:
-        """The values that loops and branches hand on."""
+        """The values that loops and branches pass on."""
 
     def with_parts(self, values: Sequence[str]) -> Any:
         """The same descriptor, made of other values."""
@@ -128,7 +128,7 @@ class Lowerer:
         shared_base: the start of the function's shared memory.
         joins: the blocks of the function that jumps have named so far; see `control.py`.
         at_exit: these write what a kernel does last, the latest first.
-        group: the warps that execute what is written now; None where all warps of the block do.
+        group: the warps that execute what is written now; None if all warps of the block do.
         groups: writes the code of other warps, in kernels that have some; see `warp_groups.py`.
         current: the op that is being written.
     """
@@ -204,7 +204,7 @@ class Lowerer:
         return llvm_element(type)
 
     def axis_info(self, value: Value) -> AxisInfo | None:
-        """The known contiguity and divisibility of a tile of integers or pointers; None where nothing is known."""
+        """The known contiguity and divisibility of a tile of integers or pointers; None if nothing is known."""
         return self.module.facts.get(value)
 
     # ---- where this thread is ----

@@ -162,7 +162,7 @@ def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, give
 
 
 def _others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
-    """The bits of the number of a CTA in which those differ whose barriers one CTA tells."""
+    """The bits of the CTA number in which the CTAs differ whose barriers one CTA signals."""
     return lowerer.target.num_ctas - 1 & ~op.from_cta
 
 

@@ -38,7 +38,7 @@ def access_bits(pointers: Type) -> int:
 
 
 def vector_of(lowerer: Lowerer, pointers: Value, mask: Value | None) -> int:
-    """Max elements of one access, as far as addresses and the mask tell."""
+    """Max elements of one access that addresses and the mask permit."""
     if not isinstance(pointers.type, TensorType):
         return 1
     axis, info, bits = fast_axis(pointers.type), lowerer.axis_info(pointers), access_bits(pointers.type)

@@ -105,7 +105,7 @@ def _writer(options: LowerOptions, *, has_lines: bool) -> LlvmWriter:
 
 
 def _machine(target: Target) -> machine.Target:
-    """The device, as far as code that CPUs share with it asks."""
+    """The device, for code shared with CPUs."""
     return machine.Target(
         triple=TRIPLE,
         cpu=f"sm_{target.capability}",

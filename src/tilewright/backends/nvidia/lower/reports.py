@@ -25,7 +25,7 @@ from tilewright.ir.types import FloatType, PointerType, TensorType, f64, i1
 from tilewright.support.kernel_output import operand_text
 
 DEPENDENT_LAUNCHES_SINCE = 90
-"""The first capability on which a kernel may begin before the one in front of it has ended."""
+"""The first capability on which a kernel may begin before the one before it has ended."""
 
 
 def program_id(lowerer: Lowerer, axis: str) -> str:
@@ -39,7 +39,7 @@ def _num_programs(lowerer: Lowerer, op: ProgramId) -> None:
 
 
 def _warp_id(lowerer: Lowerer, op: Op) -> None:
-    """The number of the warp: the same in all lanes, and LLVM is told so by taking that of lane 0."""
+    """The number of the warp: a shuffle from lane 0 makes LLVM see that it is the same in all lanes."""
     lowerer.bind(op.result, [shuffled_word(lowerer, "idx", lowerer.warp(), 0)])
 
 

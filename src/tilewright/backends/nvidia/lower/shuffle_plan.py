@@ -46,7 +46,7 @@ class Round(NamedTuple):
     """One shuffle of each group.
 
     Attributes:
-        lane: what is added (XOR) to the number of the lane that is asked.
+        lane: what is added (XOR) to the number of the source lane.
         registers: what is added to a group's register: if the sender's parity is even, and if it is odd.
     """
 
@@ -58,7 +58,7 @@ class ShufflePlan(NamedTuple):
     """The plan by which a tile goes from one layout to another within warps.
 
     Attributes:
-        asked: per bit of the lane and of the warp: its part of the number of the lane that is asked.
+        asked: per bit of the lane and of the warp: its part of the number of the source lane.
         sender: decides which register a lane sends; None if always the same.
         receiver: decides which round's value a register gets; None if always the same.
         rounds: the shuffles of each group.
@@ -76,7 +76,7 @@ class ShufflePlan(NamedTuple):
     taken: tuple[tuple[int, tuple[int, int]], ...]
 
     def stays(self, round: int) -> bool:
-        """Whether each lane asks itself in this round."""
+        """Whether each lane reads its own register in this round."""
         own = tuple(1 << bit for bit in range(len(self.asked["lane"])))
         return not self.rounds[round].lane and self.asked["lane"] == own and not any(self.asked["warp"])
 
@@ -101,7 +101,7 @@ class _Exchange(NamedTuple):
     """The part of a plan that does not depend on the registers that stay.
 
     Attributes:
-        lanes: per bit of the lane the lane that is asked.
+        lanes: per bit of the lane the source lane.
         sender, receiver, rounds: as in the plan.
         rounds_of: per value of the register bit that comes from lanes: its rounds, for even and odd receivers.
     """
@@ -173,7 +173,7 @@ def _sources(before: LinearLayout, after: LinearLayout) -> _Sources:
 def _exchanges(sources: _Sources, moving: tuple[int, int]) -> Iterator[_Exchange]:
     """Ways for lanes to exchange registers; `moving` is the source of the register bit that comes from a lane."""
     lanes = [lane for _, lane in sources.lanes]
-    # Where lanes have copies, a lane had better ask itself.
+    # Where lanes have copies, a lane should ask itself.
     alike = Subspace(sources.alike)
     nearer = [1 << bit if alike.spans(lane ^ 1 << bit) else lane for bit, lane in enumerate(lanes)]
     chosen = next((bit for bit, (register, _) in enumerate(sources.lanes) if register), None)
@@ -226,7 +226,7 @@ def _traded(lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: i
 def _chosen_by_sender(
     lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int, alike: Sequence[int]
 ) -> Iterator[_Exchange]:
-    """Exchanges in which lanes that want different registers ask different lanes."""
+    """Exchanges in which lanes that need different registers read different lanes."""
     register, lane = moving
     count = 2 if lane else 1
     others = [*lanes[:chosen], *lanes[chosen + 1 :], *([lane] if lane else [])]
@@ -239,7 +239,7 @@ def _chosen_by_sender(
 
 
 def _chosen_by_receiver(lanes: Sequence[int], moving: tuple[int, int], chosen: int, other: int) -> _Exchange:
-    """One lane is asked for both registers: it sends both, and who asked chooses."""
+    """Both registers come from one lane: it sends both, and the receiver selects."""
     register, lane = moving
     count = 2 if lane else 1
     sums = [(q * lane, q * register ^ t * other) for q in range(count) for t in range(2)]
@@ -260,7 +260,7 @@ def _functional(bits: int, zeros: Sequence[int], ones: Sequence[int]) -> int:
 
 
 def _parity(mask: int, warps: Sequence[int]) -> Parity | None:
-    """The parity as seen by the lane that is asked: the lane that asks is another one in each warp."""
+    """The parity in the source lane: its receiver is another lane in each warp."""
     if not mask:
         return None
     return Parity(mask, sum(((mask & lane).bit_count() & 1) << bit for bit, lane in enumerate(warps)))

@@ -44,7 +44,7 @@ ALL_WARPS, FIRST_OF_PARTITIONS = 1, 2
 """Numbers of barriers: of the whole block, and from which on partitions have theirs; the kernel's warps have 0."""
 NO_MORE = 255
 CLUSTER_STEPS = {("arrive", "wait"): 254, ("arrive",): 253, ("wait",): 252}
-"""The numbers by which all warps are told to meet those of the other CTAs of the cluster."""
+"""The numbers that make all warps take part in a cluster barrier."""
 MEET_OTHERS = """{
 	.reg .b64 state;
 	.reg .pred complete;
@@ -81,7 +81,7 @@ class Way:
     Attributes:
         cases: the cases of the choice among partitions.
         after: the label behind partitions.
-        before: the label in front of the choice, if the way has a choice of its own.
+        before: the label before the choice, if the way has a choice of its own.
         choice: the place where that choice will stand.
     """
 
@@ -179,7 +179,7 @@ class WarpGroups:
         self._meet()
 
     def meet_group(self) -> None:
-        """The warps of the group that code is written for meet those of this group in the other CTAs."""
+        """A barrier of the current warp group with the same group in the other CTAs."""
         lowerer, w = self._lowerer, self._lowerer.w
         group, ctas = lowerer.group, lowerer.target.num_ctas
         assert group is not None, "only groups meet inside of partitions"

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def gdc_wait() -> None:
-    """Wait until the kernels in front of this one have ended, and see what they wrote."""
+    """Wait until the kernels before this one have ended, and see what they wrote."""
     active().emit("tt.grid_dependency_wait", [], ())
 
 

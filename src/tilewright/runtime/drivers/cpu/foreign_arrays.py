@@ -36,7 +36,7 @@ _MAX_OPTIONS = 3
 
 
 def from_interface(value: Any) -> np.ndarray[Any, Any]:
-    """An array of which nothing but `__array_interface__` tells, as NumPy's."""
+    """An array that only `__array_interface__` describes, as NumPy's."""
     return np.asarray(value)
 
 
@@ -52,7 +52,7 @@ def from_dlpack(value: Any) -> np.ndarray[Any, Any]:
 
 
 def tells_by_interface(value: Any) -> bool:
-    """Whether NumPy reads an array's `__array_interface__`, and no buffer or struct, for which it asks first."""
+    """Whether NumPy reads an array's `__array_interface__`, and no buffer or struct, which it looks for first."""
     try:
         memoryview(value).release()
     except TypeError:

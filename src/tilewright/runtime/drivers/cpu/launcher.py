@@ -349,7 +349,7 @@ def _record(
 
 
 _news: dict[str, Callable[[NativeRuntime], None]] = {}
-"""Facts, by name, that the native runtime is told now or, with the others, once it is there."""
+"""Facts, by name, that the native runtime gets now or, with the others, once it is set up."""
 
 
 def _tell(name: str, tell: Callable[[NativeRuntime], None]) -> None:

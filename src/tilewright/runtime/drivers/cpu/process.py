@@ -59,7 +59,7 @@ RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 
 
 THREADING = "-free-threaded" if IS_FREE_THREADED else ""
-"""The part of the names of blobs that tells for which objects of Python they are."""
+"""The part of the names of blobs that names the object layout of Python."""
 
 
 class NativeRuntime:
@@ -183,7 +183,7 @@ class NativeRuntime:
         self.set("spin_ticks", int(knobs.tilewright.spin_seconds * self._ticks_per_second))
 
     def _forget_threads(self) -> None:
-        """Resets the state in the child of a fork: no threads, nobody holds the lock, and nothing is under way.
+        """Resets the state in the child of a fork: no threads, no held lock, and no running launch.
 
         An OpenMP library would wait for threads that are gone.
         """
@@ -252,7 +252,7 @@ _FOR_EVER |= {"none": id(None), "true": id(True), "exception": id(Exception)}
 
 
 def native_runtime() -> NativeRuntime | None:
-    """The runtime of this process, or None where native launching is not possible; a RuntimeWarning says why, once."""
+    """The runtime of this process, or None if native launching is not possible; a RuntimeWarning says why, once."""
     with _setting_up:  # of several threads that launch first, one makes it
         return _set_up()
 
@@ -285,7 +285,7 @@ def _why_not(machine: str) -> str:
 
 
 def warn_of_slow_launches(reason: str) -> None:
-    """Tell the user why there is no native launcher: results are the same without it, so nobody would notice."""
+    """Warn the user with the reason for a missing native launcher: results are the same without it."""
     _Refusal.reason = reason
     warnings.warn(
         f"kernels are launched by Python, on one thread and some 30 µs slower, without the native launcher: {reason}",

@@ -52,8 +52,8 @@ def is_supported_python() -> bool:
 def why_unsupported() -> str:
     """The reason why objects of this Python cannot be read; "" when they can.
 
-    Nothing may look into an object before this was asked: others begin with other fields, and an address that was read
-    from the wrong place ends the process.
+    This must be called before any object is read: other builds of Python have other fields, and an address from a wrong
+    offset ends the process.
     """
     if sys.implementation.name != "cpython":
         return f"this Python is {sys.implementation.name}, and objects are read as CPython lays them out"
@@ -108,7 +108,7 @@ def ndarray_is_as_expected() -> bool:
 
 
 def array_address(array: np.ndarray[Any, Any]) -> int:
-    """The address of an array's first element; asking NumPy takes three times as long as reading it."""
+    """The address of an array's first element; calling NumPy takes three times as long as reading it."""
     if type(array) is np.ndarray and _is_ndarray_known():
         return _word(id(array) + NDARRAY_DATA)
     return array.ctypes.data
@@ -120,7 +120,7 @@ _is_ndarray_known = cache(ndarray_is_as_expected)
 def live_for_ever(value: object) -> None:
     """Makes an object live until the process ends, as None does, where threads are free; elsewhere nothing happens.
 
-    Nobody counts references to it any more, so threads that use it do not wait for each other's counts.
+    Its references are no longer counted, so threads that use it do not contend for the count.
     """
     if _are_counts_known():
         ctypes.c_uint32.from_address(id(value) + _LOCAL_COUNT).value = _IMMORTAL

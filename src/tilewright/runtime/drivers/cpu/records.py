@@ -170,7 +170,7 @@ _INTEGER_ROLES = {
     **{f"i{bits}": Role.LIMITED | Role.SIGNED | Role.BITS * (bits - 1) for bits in (8, 16, 32, 64)},
     **{f"u{bits}": Role.LIMITED | Role.BITS * min(bits, 63) for bits in (8, 16, 32, 64)},
 }
-"""The roles by which native code tells whether an int fits into the type of the annotation."""
+"""The roles by which native code checks that an int fits into the type of the annotation."""
 
 
 class MapSlot(NamedTuple):
@@ -191,7 +191,7 @@ class MapSlot(NamedTuple):
 
 
 def map_records(maps: tuple[MapSlot, ...], key: bytes) -> Memory | None:
-    """MAPs in memory, for arguments with this key; None where a descriptor has no entries there."""
+    """MAPs in memory, for arguments with this key; None if a descriptor has no entries there."""
     image = b""
     entries = _entries(key)
     for one in maps:
@@ -324,9 +324,9 @@ class StuckPrograms(Exception):  # noqa: N818 - no error by itself: the launch m
 
 
 number_forms: dict[type, Callable[[Any], Any]] = {}
-"""Classes of numbers, and what makes an int, a float or a bool of one; native code asks this table, too."""
+"""Classes of numbers, and what makes an int, a float or a bool of one; native code uses this table, too."""
 forms: dict[type, Callable[[Any], Any]] = {}
-"""Classes of numbers and arrays, and what makes such a number or a NumPy array of one; native code asks it, too."""
+"""Classes of numbers and arrays, and what makes such a number or a NumPy array of one; native code uses it, too."""
 _constant_forms: dict[type, Callable[[Any], Any]] = {constexpr: unwrap}
 
 

@@ -31,7 +31,7 @@ from tilewright.runtime.drivers.cpu.shared_object import shared_object
 from tilewright.support.diagnostics import TilewrightError
 
 LOOKS_AT_FAILURES = -1
-"""The number of threads that says that the caller looks at what the launch gives back."""
+"""The number of threads by which a caller declares that it checks the return value."""
 _LAUNCHER = "run_from_nativert"
 _HEADER_BYTES = 24  # of a launch record, before its slots
 _MAX_ON_STACK = 1 << 16  # bytes of scratch memory
@@ -95,8 +95,8 @@ class StandaloneError(TilewrightError):
 def kernel_stage(object_file: bytes, metadata: Metadata) -> bytes:
     """`asm["so"]` of a kernel, which exports its code as `metadata.name`.
 
-    Errors: StandaloneError for kernels that print or check their accesses, of which nobody would hear, and for those
-    whose programs wait for one another, which one thread does not end.
+    Errors: StandaloneError for kernels that print or check their accesses, which would have no listener, and for those
+        whose programs wait for one another, which one thread cannot run.
     """
     _refuse_what_needs_python(metadata)
     return kernel_object(object_file, entry=metadata.entry, name=metadata.name)

@@ -138,7 +138,7 @@ class Gpu:
 
 
 class Block:
-    """Memory of a GPU, at a multiple of 256, freed when nobody has it any more and its work is done.
+    """Memory of a GPU, at a multiple of 256, freed when it has no references and its work is done.
 
     Attributes:
         address: 0 for no bytes.
@@ -161,7 +161,7 @@ class Block:
 
 
 def set_printf_memory(gpu: Gpu, size: int) -> None:
-    """Sets the number of bytes that kernels may print before somebody waits for them.
+    """Sets the number of bytes that kernels may print before a synchronisation.
 
     Raises:
         ValueError: it is negative.

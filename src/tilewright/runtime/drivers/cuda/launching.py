@@ -221,7 +221,7 @@ def _bfloat_bits(value: float) -> int:
 
 
 def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer | None]:
-    """The memory behind the two last arguments; none where the kernel wants none. It is ours if nobody gives any."""
+    """The memory behind the two last arguments; none if the kernel needs none. It is ours if the caller passes none."""
     wanted = {
         "global": (metadata.global_scratch_size, metadata.global_scratch_align),
         "profile": (metadata.profile_scratch_size, metadata.profile_scratch_align),
@@ -341,7 +341,7 @@ GLUON_MAP = ".0"
 def specialization(
     gpu: Gpu, kernel: Kernel, values: Sequence[int | float | ArrayView], stream: int | None
 ) -> Specialization | None:
-    """The record by which the native launcher launches a kernel as `launch` did; None where only Python can.
+    """The record by which the native launcher launches a kernel as `launch` did; None if only Python can.
 
     Args: as of `launch`.
     """

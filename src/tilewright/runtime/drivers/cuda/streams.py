@@ -36,7 +36,7 @@ _thread = _Thread()
 
 
 class _Known:
-    """A torch that was seen to have GPUs: asking it again takes longer than a launch."""
+    """A torch that was seen to have GPUs: querying it again takes longer than a launch."""
 
     torch: Any = None
 

@@ -143,7 +143,7 @@ class SimulatedGpu(Device):
 
     Attributes:
         checks: watch for races.
-        uninitialized: how to meet reads of shared memory that nothing has stored.
+        uninitialized: how to treat reads of uninitialised shared memory.
         bounds: what kernels may access.
     """
 
@@ -310,7 +310,7 @@ def simulate(
             `storage` kernels may access all that was allocated together with an array, as on hardware.
 
     Raises:
-        ValueError: there is no such target, no such way to meet those reads, or no such bounds.
+        ValueError: there is no such target, no such treatment of those reads, or no such bounds.
 
     Example:
         >>> @tw.jit

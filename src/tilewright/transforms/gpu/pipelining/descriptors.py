@@ -168,7 +168,7 @@ def pipeline_stores(loop: Loop) -> None:
 def _may_overwrite(stores: Sequence[DescriptorWrite], loop: Loop) -> bool:
     """Whether a store of `loop` may write where one before has written: nothing orders copies that run on.
 
-    Stores in different steps are apart if where they write changes from step to step.
+    Stores in different iterations are apart if their addresses change across iterations.
     """
     if any(not isinstance(store, DescriptorReduce) and not _moves(store, loop) for store in stores):
         return True
@@ -178,7 +178,7 @@ def _may_overwrite(stores: Sequence[DescriptorWrite], loop: Loop) -> bool:
 
 
 def _moves(store: DescriptorWrite, loop: Loop) -> bool:
-    """Whether `store` writes elsewhere in each step of `loop`."""
+    """Whether `store` writes elsewhere in each iteration of `loop`."""
     return any(is_inside(value, loop) for value in store.operands if value is not store.value)
 
 

@@ -67,17 +67,17 @@ HARMLESS = (
     *(LocalLoad, LocalGather, LocalStore, LocalAlloc),
     *(TmemAlloc, TmemLoad),
 )
-"""Ops that may run in every step: they have no visible effect."""
+"""Ops that may run in every iteration: they have no visible effect."""
 RULES: dict[str, tuple[Rule, ...]] = {name: tuple(rules) for name, rules in arith_rules.RULES.items()}
 
 
 def needs_predicate(op: Op) -> bool:
-    """Whether `op` must not run in a step that the original loop did not have; ops that nobody declared always may."""
+    """Whether `op` must not run in an iteration that the original loop did not have; undeclared ops always may."""
     return not is_pure(op) and not isinstance(op, HARMLESS) and op.name in OPS
 
 
 def can_be_predicated(op: Op) -> bool:
-    """Whether `op` can be told not to run."""
+    """Whether `op` can be predicated."""
     if not needs_predicate(op) or isinstance(op, (If, *MASKED)):
         return True
     return bool({"mask?", "pred", "pred?"} & set(op.definition.operand_names))
@@ -192,7 +192,7 @@ class Plan(NamedTuple):
 
     Attributes:
         loop: an `scf.for`.
-        stages: of the ops of its body, in the order in which they run in one step.
+        stages: of the ops of its body, in the order in which they run in one iteration.
         last: the last stage.
     """
 
@@ -212,7 +212,7 @@ class Plan(NamedTuple):
         return plan if plan._is_possible() else None
 
     def source(self, value: Value) -> tuple[Op | None, int]:
-        """The op of the loop that computes `value`, and how many steps before; None if no op of the loop does."""
+        """The op of the loop that computes `value`, and how many iterations before; None if no op of the loop does."""
         distance, seen = 0, set()
         while value.op is None:
             if value.owner is not self.loop.body or value.index == 0 or value in seen:
@@ -235,7 +235,7 @@ class Plan(NamedTuple):
         return found
 
     def _is_possible(self) -> bool:
-        """Whether every op comes after what it uses, of this step or the one before."""
+        """Whether every op comes after what it uses, of this iteration or the one before."""
         places = {op: number for number, op in enumerate(self.stages)}
         times = {op: places[op] + stage * len(places) for op, stage in self.stages.items()}
         for op in self.stages:
@@ -259,9 +259,9 @@ class Expansion:
             for op, stage in self.stages.items()
             if isinstance(op, LocalLoad) and stage < self.last and is_filled_by_descriptor(op.buffer)
         }
-        """The loads from buffers that nothing has filled in steps that the original loop did not have."""
+        """The loads from buffers that are unfilled in iterations that the original loop did not have."""
         self.ahead: dict[Value, dict[int, Value]] = {}
-        """The values that each one of the loop has in its first steps, as far as the prologue computes them."""
+        """The values that each one of the loop has in its first iterations, as far as the prologue computes them."""
 
     def run(self) -> None:
         """Replace the loop."""
@@ -282,7 +282,7 @@ class Expansion:
     # The prologue
 
     def _prologue(self) -> None:
-        """The first steps, as far as the last stage does not take part in them."""
+        """The first iterations, as far as the last stage does not take part in them."""
         low, high, step = self.loop.bounds
         writer = OpBuilder(self.loop)
         counter = self.loop.induction_variable
@@ -301,7 +301,7 @@ class Expansion:
                     self._run_ahead(op, part - stage, predicates[part - stage], writer)
 
     def _run_ahead(self, op: Op, step: int, predicate: Value | None, writer: OpBuilder) -> None:
-        """Run `op` for one of the first steps in front of the loop."""
+        """Run `op` for one of the first iterations before the loop."""
         versions = self.ahead
         mapping = {value: versions[value][step] for value in values_used(op) if value in versions}
         copy = self.loop_block.insert(op.clone(mapping), self.loop)
@@ -313,11 +313,11 @@ class Expansion:
                     argument = versions[self.body.args[index + 1]]
                     argument[step + 1] = new
                     if predicate is not None and _matters(self.loop.results[index]):
-                        # Whoever looks at the result wants it as it was after the last step that there is.
+                        # Users of the result need its value after the last real iteration.
                         argument[step + 1] = writer.compute("arith.select", predicate, new, argument[step])
 
     def predicated(self, op: Op, copy: Op, predicate: Value | None) -> Op:
-        """The `copy` of `op` as it runs where there is a step for it; None: there always is."""
+        """The `copy` of `op` as it runs where there is an iteration for it; None: there always is."""
         if predicate is None:
             return copy
         if op in self.guarded and isinstance(copy, LocalLoad):
@@ -331,7 +331,7 @@ class Expansion:
         return self.loop.block
 
     def _runs_long_enough(self) -> bool:
-        """Whether the loop is known to run a step for every stage that is ahead."""
+        """Whether the loop is known to run an iteration for every stage that is ahead."""
         low, high, step = (integer_of(value) for value in self.loop.bounds)
         if not isinstance(self.loop.induction_variable.type, IndexType) or low is None or high is None or not step:
             return False
@@ -374,7 +374,7 @@ class Kernel:
         self.predicates.append(None)
 
     def fill(self) -> None:
-        """Write the ops, and what is handed on."""
+        """Write the ops, and what is passed on."""
         for op, stage in self.stages.items():
             mapping = {value: self._seen_by(value, stage) for value in values_used(op)}
             copy = self.body.insert(op.clone(mapping), self.body.terminator)
@@ -388,7 +388,7 @@ class Kernel:
         self.body.terminator.set_operands(handed_on)
 
     def _predicate(self, stage: int) -> Value:
-        """Whether `stage` has a step to work for."""
+        """Whether `stage` has an iteration to work for."""
         high, step, counter = self.loop.high, self.loop.step, self.loop.induction_variable
         if KEEP_PREDICATES in self.loop.attributes:
             numbers: dict[str, Attribute] = {"maxStage": Number(self.last, i32), "stage": Number(stage, i32)}
@@ -407,7 +407,7 @@ class Kernel:
                 return self.values[value] if stage == self.last else source
             computed = self.stages.get(source.op) if source.op is not None else None
             if computed == stage + 1:
-                return self.values[source]  # the step before has just come as far
+                return self.values[source]  # the previous iteration has just come as far
         op = source.op
         if op is None or self.stages.get(op, stage) == stage:
             return self.values.get(value, value)
@@ -423,15 +423,15 @@ class Kernel:
 
 
 def _matters(result: Value) -> bool:
-    """Whether it matters which step `result` comes from: a token only says what stands in front of what."""
+    """Whether it matters which iteration `result` comes from: a token only says what stands before what."""
     return bool(result.uses) and result.type is not async_token
 
 
 def _steps(writer: OpBuilder, step: Value, count: int) -> Value:
-    """`count` steps at once."""
+    """`count` iterations at once."""
     return step if count == 1 else writer.compute("arith.muli", step, writer.constant(count, step.type))
 
 
 def _steps_after(writer: OpBuilder, counter: Value, step: Value, count: int) -> Value:
-    """The counter `count` steps later."""
+    """The counter `count` iterations later."""
     return counter if count == 0 else writer.compute("arith.addi", counter, _steps(writer, step, count))

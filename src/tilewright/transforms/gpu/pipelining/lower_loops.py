@@ -88,9 +88,9 @@ class AsyncLoad:
 
 
 def start_behind_waits(loop: For, schedule: Schedule) -> None:
-    """Let copies start behind the waits of their step that say that a place of theirs is free again.
+    """Let copies start behind the waits of their iteration for a free slot.
 
-    A wait that names the buffer waits for the last who reads it. A copy in front of it would need a place more.
+    A wait that names the buffer waits for the last who reads it. A copy before it would need a place more.
     """
     for op in body_of(loop):
         waits = [user for user in _readers(op, loop) if isinstance(user, WaitBarrier)]
@@ -146,7 +146,7 @@ def _layout(load: Load) -> Encoding:
 
 
 def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
-    """The number of steps between `op` and the first that uses its result; and the last that reads its buffer."""
+    """The number of iterations between `op` and the first that uses its result; and the last that reads its buffer."""
     users = dict.fromkeys(users_in(op, loop))
     for user in list(users):
         if isinstance(user, LocalAlloc):  # it will not be there any more
@@ -155,7 +155,7 @@ def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
 
     def distance(user: Op) -> int:
         slot = schedule.slots[user]
-        # A user that comes later in the step reads after the next copy began.
+        # A user that comes later in the iteration reads after the next copy began.
         return slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster)
 
     waits = [schedule.slots[user].stage - own.stage for user in users if isinstance(user, WaitBarrier)]
@@ -169,7 +169,7 @@ def _readers(op: Op, loop: For) -> Iterator[Op]:
 
 
 def users_in(op: Op, loop: For) -> Iterator[Op]:
-    """The ops of the body of `loop` that use results of `op`, also in the next step; of views their users."""
+    """The ops of the body of `loop` that use results of `op`, also in the next iteration; of views their users."""
     body = loop.body
     waiting, seen = list(op.results), set(op.results)
     while waiting:
@@ -205,7 +205,7 @@ def _kept_buffers(load: Load | DescriptorRead) -> list[LocalAlloc]:
 
 
 def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
-    """Whether a product that runs on reads the tile: it may still do so when the next step begins."""
+    """Whether a product that runs on reads the tile: it may still do so when the next iteration begins."""
     readers = (user for alloc in _kept_buffers(load) for user in users_through_views(alloc.result))
     return any(isinstance(user, WarpGroupDot) for user in readers)
 
@@ -303,7 +303,7 @@ def _make_tile(load: Load, loop: For, schedule: Schedule) -> None:
 
 
 def _allocate(load: AsyncLoad, loop: For) -> Value:
-    """A ring of buffers, in front of the loop."""
+    """A ring of buffers, before the loop."""
     type = tile_type(load.load.result)
     ring = MemDescType((load.buffers, *type.shape), type.element, load.layout.text, mutable=True)
     writer = Writer(loop)

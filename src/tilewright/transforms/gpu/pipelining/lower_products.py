@@ -135,7 +135,7 @@ AnyAlloc = TypeVar("AnyAlloc", LocalAlloc, TmemAlloc)
 
 
 def _in_front(alloc: AnyAlloc, loop: For, schedule: Schedule) -> AnyAlloc:
-    """The buffer of `alloc` in front of `loop`; what it starts with is stored to it where it was allocated."""
+    """The buffer of `alloc` before `loop`; what it starts with is stored to it where it was allocated."""
     if not is_in(alloc, loop):
         return alloc
     old, source, slot = alloc.results[0], alloc.source, schedule.slots.pop(alloc)
@@ -158,7 +158,7 @@ def _in_front(alloc: AnyAlloc, loop: For, schedule: Schedule) -> AnyAlloc:
 
 
 def _give_places(alloc: TmemAlloc, loop: For, schedule: Schedule) -> None:
-    """Give the sum of `alloc` two places, which take turns from step to step of `loop`."""
+    """Give the accumulator of `alloc` two slots, which alternate across iterations of `loop`."""
     start = start_of(alloc, loop)
     assert start is not None, "the sum begins anew"
     accesses = list(accesses_to(alloc, loop))
@@ -192,14 +192,14 @@ def _use(op: Op, old: Value, new: Value) -> None:
 
 
 class _Times:
-    """When the ops of a scheduled loop run for which step: numbers in the order of the unrolled loop."""
+    """When the ops of a scheduled loop run for which iteration: numbers in the order of the unrolled loop."""
 
     def __init__(self, loop: For, schedule: Schedule) -> None:
         self.stages = {op: slot.stage for op, slot in schedule.in_order(loop)}
         self.places = {op: number for number, op in enumerate(self.stages)}
 
     def of(self, op: Op, step: int = 0) -> int:
-        """When `op` runs for this step."""
+        """When `op` runs for this iteration."""
         return (self.stages[op] + step) * len(self.places) + self.places[op]
 
 
@@ -217,7 +217,7 @@ def _keeps_order(alloc: TmemAlloc, loop: For, schedule: Schedule, places: int = 
                 continue
             if first < second and op is not other and times.of(op) > times.of(other):
                 return False
-            # What stands behind the start of the next step has another place, if there are two.
+            # What stands behind the start of the next iteration has another place, if there are two.
             distance = places if second >= begins else 1
             if times.of(op) >= times.of(other, distance):
                 return False
@@ -234,12 +234,13 @@ def _may_have_places(alloc: TmemAlloc, accesses: Iterable[tuple[Op, Op]], loop: 
 
 
 class _Access(NamedTuple):
-    """An access to what a product uses: `op` of the body has it inside, and it meets the product of these steps.
+    """An access to what a product uses: inside `op` of the body; it conflicts with the product of these iterations.
 
     Attributes:
         op: the op of the loop's body.
         access: it, or an op in it.
-        steps: 0 if it must not run before the product of its own step is done, 1 if before that of the step before.
+        steps: 0 if it must not run before the product of its own iteration is done, 1 if before that of the previous
+            iteration.
     """
 
     op: Op
@@ -248,7 +249,7 @@ class _Access(NamedTuple):
 
 
 class _Conflict(NamedTuple):
-    """`op` of the loop's body must not run before a product is done, for this step behind the product's."""
+    """`op` of the loop's body must not run before a product is done, for this iteration behind the product's."""
 
     time: int
     op: Op
@@ -257,10 +258,10 @@ class _Conflict(NamedTuple):
 
 
 def _run_on(product: TensorCoreMma, loop: For, schedule: Schedule, others: Iterable[_Access]) -> None:
-    """Let `product` tell a barrier when it is done, and wait for that no earlier than needed."""
+    """Let `product` signal a barrier when it is done, and wait for it as late as possible."""
     conflicts = _conflicts(product, loop, schedule, others)
     slot = schedule.slots[product]
-    # Two barriers: nobody may wait for longer than one step.
+    # Two barriers: nobody may wait for longer than one iteration.
     done, front = allocate_barriers(loop, 2), Writer(loop)
     zero, one, two = (front.constant(value, i32) for value in (0, 1, 2))
     phase, number = carry(loop, zero), carry(loop, zero)
@@ -277,7 +278,7 @@ def _run_on(product: TensorCoreMma, loop: For, schedule: Schedule, others: Itera
             break
         Writer(conflict.access).op("ttng.wait_barrier", [barrier, phase, [], operands])
     Writer.behind(product, schedule, wait_slot).op("ttng.wait_barrier", [barrier, phase, [], operands])
-    # The other barrier is the next step's, in another phase when both have been used.
+    # The other barrier is the next iteration's, in another phase when both have been used.
     end = Writer(loop.body.terminator, schedule, schedule.slots[product])
     other_phase = end.compute("arith.xori", phase, one)
     following, wraps = end.next_of(number, two, zero, one)
@@ -286,7 +287,7 @@ def _run_on(product: TensorCoreMma, loop: For, schedule: Schedule, others: Itera
 
 
 def _conflicts(product: Op, loop: For, schedule: Schedule, others: Iterable[_Access]) -> list[_Conflict]:
-    """The accesses that must not run before `product` is done, in order, up to the product of the next step."""
+    """The accesses that must not run before `product` is done, in order, up to the product of the next iteration."""
     times = _Times(loop, schedule)
     start, end = times.of(product), times.of(product, 1)
     found = [_Conflict(times.of(op, step), op, access, step) for op, access, steps in others for step in steps]
@@ -316,7 +317,7 @@ def _accesses_of_others(
 
 
 def _split_before(op: Op, loop: For, schedule: Schedule) -> Cluster:
-    """A new cluster in front of `op` and of those that run behind it in its cluster."""
+    """A new cluster before `op` and of those that run behind it in its cluster."""
     cluster = schedule.slots[op].cluster
     group = [other for other, slot in schedule.in_order(loop) if slot.cluster is cluster]
     rest = group[group.index(op) :]
@@ -329,7 +330,7 @@ def _split_before(op: Op, loop: For, schedule: Schedule) -> Cluster:
 
 
 def allocate_barriers(loop: For, count: int, arrivals: int = 1) -> Value:
-    """Barriers that are ready in front of `loop` and given up behind it; each counts so many arrivals in a phase."""
+    """Barriers that are ready before `loop` and given up behind it; each counts so many arrivals in a phase."""
     front, behind = Writer(loop), Writer.behind(loop)
     barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, count))
     for number in range(count):

@@ -117,11 +117,11 @@ def _may_close_groups(op: Op) -> bool:
 def pipeline_loops(module: Op, options: StageOptions = DEFAULT_STAGES) -> None:
     """Pipeline the loops of `module` according to their schedules."""
     lower_loops(module)  # loads become copies that run on
-    expand_loops(module)  # stages of several steps run in one
+    expand_loops(module)  # stages of several iterations run in one
     for loop in loops_of(module, For):
         if stages_of(loop, options.num_stages) >= 1:
             launch_wgmmas(loop)  # products run on, too
-    update_waits(module)  # copies of later steps need not have arrived
+    update_waits(module)  # copies of later iterations need not have arrived
     simplify_arithmetic(module)
     for any_loop in loops_of(module, Loop):
         if stages_of(any_loop, options.num_stages) > 1:

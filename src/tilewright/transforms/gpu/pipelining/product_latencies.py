@@ -32,7 +32,7 @@ from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.matching import constant_of, is_in
 
 SELF_LATENCY = "tt.self_latency"
-"""The attribute of a product that runs on: the number of steps until it is waited for."""
+"""The attribute of a product that runs on: the number of iterations until it is waited for."""
 ONE_SUM = "tt.disallow_acc_multi_buffer"
 """The attribute of loops whose sums have one place."""
 
@@ -59,7 +59,7 @@ def products_that_run_on(loop: For, loads: Collection[Op]) -> dict[TensorCoreMma
 
 
 def may_run_on(product: TensorCoreMma, loop: For) -> bool:
-    """Whether `product`, of the body of `loop`, is started in every step, and nothing but its sum is unknown."""
+    """Whether `product`, of the body of `loop`, is started in every iteration, and nothing but its sum is unknown."""
     is_plain = not product.is_async and not product.barriers and constant_of(product.predicate) == 1
     return is_plain and sum_of(product.accumulator, loop) is not None
 
@@ -124,7 +124,7 @@ def sum_of(buffer: Value, loop: For) -> TmemAlloc | None:
 
 
 def accesses_to(alloc: TmemAlloc, loop: For) -> Iterator[tuple[Op, Op]]:
-    """The accesses to the memory of `alloc` in `loop`, in order; in front of each the op of the body that it is in."""
+    """The accesses to the memory of `alloc` in `loop`, in order; before each the op of the body that it is in."""
     users = set(users_through_views(alloc.results[0]))
     for op in loop.body:
         for inner in op.walk():
@@ -133,14 +133,14 @@ def accesses_to(alloc: TmemAlloc, loop: For) -> Iterator[tuple[Op, Op]]:
 
 
 class Start(NamedTuple):
-    """`op` begins a sum anew in each step, or if `adds` does not hold, which is when a branch has read the last one."""
+    """`op` restarts its sum in each iteration, or if `adds` is false: then a branch has read the last one."""
 
     op: Op
     adds: Value | None = None
 
 
 def start_of(alloc: TmemAlloc, loop: For) -> Start | None:
-    """Where the sum of `alloc` begins anew in `loop`, if nobody asks later for what it was; else None."""
+    """Where the sum of `alloc` begins again in `loop`, if its old value is not used later; else None."""
     accesses = [found for found in accesses_to(alloc, loop) if found[1] is not alloc or alloc.source is not None]
     if not accesses or accesses[0][0] is not accesses[0][1]:
         return None
@@ -156,9 +156,9 @@ def start_of(alloc: TmemAlloc, loop: For) -> Start | None:
 
 
 def _is_read_at_last(product: TensorCoreMma, readers: list[tuple[Op, Op]], loop: For) -> bool:
-    """Whether branches alone read the sum of `product`, and only when the next step begins another one.
+    """Whether branches alone read the sum of `product`, and only when the next iteration begins another one.
 
-    %adds of the next step = not %last
+    %adds of the next iteration = not %last
     ttng.tc_gen5_mma …, %adds              or with what implies it: %adds and …
     scf.if %last { ttng.tmem_load … }
     """
@@ -194,7 +194,7 @@ def is_opposite(flag: Value, condition: Value) -> bool:
 
 
 def _may_be_used_later(product: TensorCoreMma, loop: For) -> bool:
-    """Whether those who use the sum of `product` in its step may do so when the next step has begun."""
+    """Whether users of the accumulator of `product` in its iteration may run when the next iteration has begun."""
     alloc = sum_of(product.accumulator, loop)
     assert alloc is not None, "the sum is known"
     accesses = list(accesses_to(alloc, loop))
@@ -209,7 +209,7 @@ def _may_be_used_later(product: TensorCoreMma, loop: For) -> bool:
 
 
 def _begins(access: Op, loop: For) -> bool:
-    """Whether `access` begins a sum anew in some steps of `loop`."""
+    """Whether `access` restarts a sum in some iterations of `loop`."""
     if isinstance(access, TensorCoreMma):
         use = access.uses_accumulator
         return constant_of(use) == 0 or (use.op is None and use.owner is loop.body) or is_computed_in(use, loop)

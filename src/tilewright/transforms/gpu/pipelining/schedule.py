@@ -7,7 +7,7 @@ In each iteration of the pipelined loop the ops of stage s execute the original 
 that of stage 0. The clusters run one after another, and the ops of one cluster in their original order.
 
 at = Writer(load, schedule, slot)
-view = at.view(buffer, index)          a `ttg.memdesc_index` in front of `load`, in `slot` of the schedule
+view = at.view(buffer, index)          a `ttg.memdesc_index` before `load`, in `slot` of the schedule
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Schedule:
     # Clusters
 
     def first_cluster(self) -> Cluster:
-        """A new cluster in front of all."""
+        """A new cluster before all."""
         self.clusters.insert(0, Cluster())
         return self.clusters[0]
 
@@ -97,7 +97,7 @@ class Schedule:
         return self.clusters[-1]
 
     def cluster_before(self, cluster: Cluster) -> Cluster:
-        """A new cluster just in front of `cluster`."""
+        """A new cluster just before `cluster`."""
         new = Cluster()
         self.clusters.insert(self.clusters.index(cluster), new)
         return new
@@ -109,7 +109,7 @@ class Schedule:
         return new
 
     def is_before(self, a: Cluster, b: Cluster) -> bool:
-        """Whether the ops of `a` run in front of those of `b`."""
+        """Whether the ops of `a` run before those of `b`."""
         return a is not b and self.clusters.index(a) < self.clusters.index(b)
 
     # Ops
@@ -137,7 +137,7 @@ class Schedule:
         return True
 
     def insert_needed(self, op: Op, slot: Slot, *, around: bool = False) -> None:
-        """Let what `op` needs run no later than `slot`; with `around` also what it needs of the step before."""
+        """Let what `op` needs run no later than `slot`; with `around` also what it needs of the previous iteration."""
         for value in values_used(op):
             source = (_through_steps(value, op) if around else value).op
             if source is not None and source.block is op.block and self.insert_earlier(source, slot):
@@ -152,7 +152,7 @@ class Schedule:
                     self.insert_needed(op, slot)
 
     def in_order(self, loop: For) -> Iterator[tuple[Op, Slot]]:
-        """The ops of `loop` that have a slot, in the order in which they run in one step."""
+        """The ops of `loop` that have a slot, in the order in which they run in one iteration."""
         groups: dict[Cluster, list[tuple[Op, Slot]]] = {cluster: [] for cluster in self.clusters}
         for op in body_of(loop):
             slot = self.slots.get(op)
@@ -199,14 +199,14 @@ def values_used(op: Op) -> Iterator[Value]:
 
 
 def carried_from(value: Value, loop: For) -> Value | None:
-    """The value that `value` is in the next step if it is a carried argument of the body of `loop`; else None."""
+    """The value that `value` is in the next iteration if it is a carried argument of the body of `loop`; else None."""
     if value.owner is not loop.body or value.index == 0:
         return None
     return loop.yielded[value.index - 1]
 
 
 def _through_steps(value: Value, op: Op) -> Value:
-    """`value`, or what the steps before computed it from if they hand it on."""
+    """`value`, or what the previous iterations computed it from if they hand it on."""
     loop = enclosing(op, For)
     seen: set[Value] = set()
     while value not in seen and (before := carried_from(value, loop)) is not None:
@@ -216,7 +216,7 @@ def _through_steps(value: Value, op: Op) -> Value:
 
 
 class Writer(OpBuilder):
-    """Puts ops in front of one that is there, and into the schedule of a loop.
+    """Puts ops before one that is there, and into the schedule of a loop.
 
     Attributes:
         slot: what the schedule says of the new ops; None: nothing.
@@ -228,7 +228,7 @@ class Writer(OpBuilder):
 
     @classmethod
     def behind(cls, op: Op, schedule: Schedule | None = None, slot: Slot | None = None) -> Writer:
-        """Writes behind `op` instead of in front of it."""
+        """Writes behind `op` instead of before it."""
         writer = cls(op, schedule, slot)
         writer.before = op.next
         return writer
@@ -246,7 +246,7 @@ class Writer(OpBuilder):
         return self.emit("ttg.memdesc_index", (buffers, index), view)
 
     def next_of(self, counter: Value, count: Value, zero: Value, one: Value) -> tuple[Value, Value]:
-        """The number after `counter` among 0 … `count` - 1, and whether that began anew."""
+        """The number after `counter` among 0 … `count` - 1, and whether that began again."""
         more = self.compute("arith.addi", counter, one)
         wraps = self.compare("sge", more, count)
         return self.compute("arith.select", wraps, zero, more), wraps
@@ -260,5 +260,5 @@ def carry(loop: For, initial: Value) -> Value:
 
 
 def hand_on(loop: For, argument: Value, value: Value) -> None:
-    """Let the next step of `loop` see `value` as `argument`."""
+    """Let the next iteration of `loop` see `value` as `argument`."""
     loop.body.terminator.set_operand(argument.index - 1, value)

@@ -43,12 +43,12 @@ from tilewright.transforms.gpu.pipelining.schedule import (
 )
 
 BARRIERS = (ScopedBarrier, Barrier, Assert, Print)
-"""Ops that must not move to another step."""
+"""Ops that must not move to another iteration."""
 ASYNCHRONOUS = (
     *(Load, DescriptorRead, LocalStore, LocalLoad, TmemLoad, TmemStore),
     *(AsyncCopyGlobalToLocal, DescriptorCopy, WaitBarrier, ArriveBarrier, TensorCoreMma),
 )
-"""Ops for whose sake a part of a loop that several groups of warps share keeps its stages."""
+"""Ops for whose sake a part of a loop that several warp groups share keeps its stages."""
 
 
 def schedule_loops(module: Op) -> bool:
@@ -77,7 +77,7 @@ def _taken_latencies(module: Op) -> dict[Op, int]:
 
 
 def _keeps_memory_order(loop: For, schedule: Schedule) -> bool:
-    """Whether accesses to global memory that may meet keep their order in a step, and stay in one stage."""
+    """Whether accesses to global memory that may alias keep their order in an iteration, and stay in one stage."""
     accesses = global_accesses(loop)
     for number, first in enumerate(accesses):
         for second in accesses[number + 1 :]:
@@ -154,7 +154,7 @@ def _distances(loop: For, latencies: Mapping[Op, int]) -> dict[Op, int]:
 
 
 def _partial(loop: For) -> Schedule | None:
-    """The old schedule of a loop of which other groups of warps run the rest, without stages that nothing needs."""
+    """The old schedule of a loop of which other warp groups run the rest, without stages that nothing needs."""
     schedule = Schedule.read(loop)
     assert schedule is not None, "the loop has a schedule"
     stages = {slot.stage for op, slot in schedule.slots.items() if isinstance(op, ASYNCHRONOUS)}
@@ -202,7 +202,7 @@ def _schedule_branches(loop: For, schedule: Schedule) -> Cluster:
 
 
 def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
-    """The branches that what `op` uses is computed by, within one step; what is in `seen` was looked at before."""
+    """The branches that what `op` uses is computed by, within one iteration; what is in `seen` was looked at before."""
     found: list[Op] = []
     waiting = [op]
     while waiting:
@@ -217,7 +217,7 @@ def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
 
 
 def _schedule_carried(loop: For, schedule: Schedule) -> None:
-    """Place what scheduled ops need of the step before: loads join them, others come one stage later, just in front."""
+    """Place operands of scheduled ops from the previous iteration: loads join them, others come one stage later."""
     in_front: dict[Cluster, Cluster] = {}
     for op in body_of(loop):
         slot = schedule.slots.get(op)

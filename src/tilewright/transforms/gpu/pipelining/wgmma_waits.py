@@ -66,9 +66,9 @@ def launch_wgmmas(loop: For) -> None:
 
 
 def _buffers_around(products: Mapping[WarpGroupDot, int], loop: For) -> list[Value]:
-    """The buffers from outside of `loop` that `products` read and that nobody gives back: they live until the wait.
+    """The buffers from outside of `loop` that `products` read and that are never freed: they live until the wait.
 
-    Other tiles that the loop gives may be stored in front of the wait, in what would be free memory. Without such tiles
+    Other tiles that the loop gives may be stored before the wait, in what would be free memory. Without such tiles
     nothing stands there.
     """
     sums = set(products.values())
@@ -101,7 +101,7 @@ def _carried_by(product: WarpGroupDot, loop: For) -> int | None:
 
 
 def _is_kept(operand: Value, loop: For) -> bool:
-    """Whether the next step leaves the memory of `operand` alone: it is a part of a ring, or from outside."""
+    """Whether the next iteration leaves the memory of `operand` alone: it is a part of a ring, or from outside."""
     if isinstance(operand.type, TensorType):
         return True
     seen: set[Value] = set()
@@ -142,7 +142,7 @@ def _yielded_as(product: WarpGroupDot, loop: For) -> int | None:
 
 
 def _is_free(op: Op) -> bool:
-    """Whether `op` only names registers anew."""
+    """Whether `op` only names registers again."""
     if isinstance(op, (Reshape, Trans)):
         return True
     if not isinstance(op, ConvertLayout):
@@ -208,7 +208,7 @@ def _collect_products(op: Op | None, block: Block | None, found: dict[WarpGroupD
 
 
 def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
-    """Wait for the products of this step in front of what uses them in it, and for those of the step before."""
+    """Wait for the products of this iteration before what uses them in it, and for those of the previous iteration."""
     waits_for_all = bool(_full_waits(loop))
     for product in running:
         _wait_in_front_of_users(product)
@@ -222,7 +222,7 @@ def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
 
 
 def _named_at(end: Op, value: Value) -> Value:
-    """The value in front of `end` that has the registers of `value`, the result of a product in the same block."""
+    """The value before `end` that has the registers of `value`, the result of a product in the same block."""
     assert value.op is not None, "a product has a result"
     for op in takewhile(lambda op: op is not end, following(value.op)) if value.op is not end else ():
         if isinstance(op, If):
@@ -234,7 +234,7 @@ def _named_at(end: Op, value: Value) -> Value:
 
 
 def _wait_in_front_of_users(product: WarpGroupDot) -> None:
-    """Wait in every branch in front of the first op that uses the result other than by adding to it."""
+    """Wait in every branch before the first op that uses the result other than by adding to it."""
     assert product.block is not None, "the product is in a loop"
     _wait_in_block(product.result, product.block)
 
@@ -270,7 +270,7 @@ def _needs_end(op: Op, value: Value) -> bool:
 
 
 def _wait_in_arms(value: Value, branch: If) -> Value:
-    """Wait in the arms of `branch`; behind it there is one value: nobody copies registers of running products."""
+    """Wait in the arms of `branch`; behind it there is one value: registers of running products are not copied."""
     first, *others = [arm.block for arm in branch.arms]
     ends = [_wait_in_block(value, block) for block in (first, *others)]
     if results := _results_of(branch, ends):
@@ -285,7 +285,7 @@ def _wait_in_arms(value: Value, branch: If) -> Value:
 
 
 def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:
-    """Whether the next step writes the registers of the left operand: it must not while the product runs."""
+    """Whether the next iteration writes the registers of the left operand: it must not while the product runs."""
     left = product.a
     if not isinstance(left.type, TensorType) or not is_inside(left, loop):
         return False

@@ -30,7 +30,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import TAG, without
 
 
 def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
-    """Divide the loops of `module` that ask for it among groups of warps."""
+    """Divide the loops of `module` that ask for it among warp groups."""
     if not partition_scheduling(module, options):
         return False
     data_partitioning(module)

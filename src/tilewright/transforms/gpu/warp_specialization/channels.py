@@ -48,7 +48,7 @@ TENSOR_MEMORY = 100
 
 
 class UnknownAccessError(Exception):
-    """A buffer of a product is used in a way that nobody can follow."""
+    """A buffer of a product has uses that cannot be analysed."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def handed_buffers(loop: For, roles: Roles) -> list[LocalAlloc]:
 
 
 def has_group_products(loop: For) -> bool:
-    """Whether groups of warps multiply in `loop` what lies in shared memory."""
+    """Whether warp groups multiply in `loop` what lies in shared memory."""
     return any(isinstance(op, WarpGroupDot) for op in loop.walk())
 
 
@@ -233,7 +233,7 @@ def channels_of(loop: For) -> list[Channel]:
 
 
 def _channel_inside(accesses: Mapping[Op, int], block: Block, roles: Roles) -> Channel | None:
-    """The channel within a loop of `block`, in each step of which a product follows accesses by another partition."""
+    """The channel within a loop of `block`, where in each iteration a product follows accesses by another partition."""
     loops = {op for access in accesses if isinstance(op := ancestor_in(access, block), For)}
     for loop in loops:
         own = {access: number for access, number in accesses.items() if is_in(access, loop)}
@@ -253,7 +253,7 @@ def _around(accesses: Mapping[Op, int], inner: Channel) -> dict[Op, int]:
 
 
 def _are_loaded_together(one: Channel, other: Channel) -> bool:
-    """Whether one barrier can tell that the copies of both are there, and one that both are free."""
+    """Whether one barrier can signal that the copies of both have arrived, and one that both are free."""
     if not (one.is_loaded and other.is_loaded) or one.segments[1:] != other.segments[1:]:
         return False
     return one.is_loaded_by_threads == other.is_loaded_by_threads

@@ -54,7 +54,7 @@ def can_be_read(loop: For, registers: int) -> bool:
 
 
 def _correction(alloc: TmemAlloc, loop: For) -> set[Op]:
-    """The ops from the load of the sum in `alloc` to its store, if they stand in front of its product."""
+    """The ops from the load of the sum in `alloc` to its store, if they stand before its product."""
     users = [user for user in users_through_views(alloc.results[0]) if is_in(user, loop)]
     products = [user for user in users if isinstance(user, TensorCoreMma) and user.accumulator is alloc.results[0]]
     block = products[0].block if products else None
@@ -73,11 +73,11 @@ def _correction(alloc: TmemAlloc, loop: For) -> set[Op]:
 
 
 BY_STEP = (TmemLoad, TmemStore, TensorCoreMma)
-"""The accesses of a step to a sum that it corrects."""
+"""The accesses of an iteration to a sum that it corrects."""
 
 
 def _between(load: TmemLoad, store: TmemStore) -> set[Op]:
-    """`load`, `store`, and the ops between that use what is loaded; nothing if somebody else uses it, too."""
+    """`load`, `store`, and the ops between that use what is loaded; nothing if it has other uses."""
     found: set[Op] = {load}
     waiting: list[Value] = [load.results[0]]
     while waiting:
@@ -129,7 +129,7 @@ def _is_handed(value: Value, loop: For, roles: Roles) -> bool:
 
 
 def is_in_reach(tile: Value, roles: Roles) -> bool:
-    """Whether `tile` is computed in the step that corrects a sum by it, by an op that stands in the same block."""
+    """Whether `tile` is computed in the iteration that corrects a sum by it, by an op that stands in the same block."""
     op = tile.op
     return op is not None and all(user.block is op.block for user in tile.uses if corrects(user, roles))
 

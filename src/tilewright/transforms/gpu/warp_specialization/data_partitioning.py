@@ -42,7 +42,7 @@ class _UnknownLayoutError(Exception):
 
 
 def data_partitioning(module: Op) -> bool:
-    """Let two groups of warps share the products of `module`, if they have enough rows."""
+    """Let two warp groups share the products of `module`, if they have enough rows."""
     if not _can_be_shared(module):
         return False
     values, ops = _values(module), [op for op in module.walk() if op.attributes]
@@ -65,7 +65,7 @@ def data_partitioning(module: Op) -> bool:
 
 
 def _can_be_shared(module: Op) -> bool:
-    """Whether one group of warps executes all of the module, with products of rows enough for two."""
+    """Whether one warp group executes all of the module, with products of rows enough for two."""
     products = [op for op in module.walk() if isinstance(op, WarpGroupDot)]
     rows = (tile_type(op.result).shape[0] for op in products)
     is_one_group = integer_in(module, NUM_WARPS) == WARP_GROUP and "ttg.maxnreg" not in module.attributes

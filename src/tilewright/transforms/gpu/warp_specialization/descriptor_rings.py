@@ -42,13 +42,13 @@ from tilewright.transforms.matching import is_behind, uses_of
 
 
 class HandedOn(NamedTuple):
-    """A descriptor that a branch in the body of `loop` makes, or takes over from the step before.
+    """A descriptor that a branch in the body of `loop` makes, or takes over from the previous iteration.
 
     Attributes:
         branch: the branch.
         loop: the loop.
         accesses: the ops that use what the branch gives.
-        late: the ops that use what the step before has left.
+        late: the ops that use what the previous iteration has left.
     """
 
     branch: If
@@ -58,7 +58,7 @@ class HandedOn(NamedTuple):
 
 
 def handed_on(maker: MakeTensorDescriptor) -> HandedOn | None:
-    """How the descriptor of `maker` goes round a loop, if each that is made replaces the one before."""
+    """How the descriptor of `maker` is carried by a loop, if each that is made replaces the one before."""
     ends = uses_of(maker.result)
     branch, loop = maker.parent, maker.parent.parent if maker.parent is not None else None
     if len(ends) != 1 or not isinstance(branch, If) or not isinstance(loop, For):
@@ -122,7 +122,7 @@ def _lower(maker: MakeTensorDescriptor, partition: Block, places: int) -> bool:
 
 
 def _sink(way: HandedOn) -> bool:
-    """Move the branch to the end of the step, behind the copies, if only the next step needs what it gives."""
+    """Move the branch to the end of the iteration, behind the copies, if only the next iteration needs its result."""
     end = way.loop.body.terminator
     if not is_pure(way.branch) or any(user is not end for result in way.branch.results for user in result.uses):
         return False
@@ -132,7 +132,7 @@ def _sink(way: HandedOn) -> bool:
 
 
 def _take_turns(maker: MakeTensorDescriptor, partition: Block, places: int) -> None:
-    """Replace `maker`, whose descriptor goes round a loop: each that it makes takes the next place."""
+    """Replace `maker`, whose descriptor is carried by a loop: each that it makes takes the next place."""
     ring = _Ring(maker, partition, places)
     assert maker.block is not None, "the maker stands in a branch"
     turn = Counters(maker.block, partition, (ring.zero,))
@@ -144,7 +144,7 @@ def _take_turns(maker: MakeTensorDescriptor, partition: Block, places: int) -> N
 
 
 class _Ring:
-    """Memory for `count` descriptors in front of all loops around `maker`."""
+    """Memory for `count` descriptors before all loops around `maker`."""
 
     def __init__(self, maker: MakeTensorDescriptor, partition: Block, count: int) -> None:
         assert maker.block is not None, "the maker stands in a loop"

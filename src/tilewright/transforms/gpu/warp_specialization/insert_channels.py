@@ -77,7 +77,7 @@ def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
 
 
 class _Marker(Writer):
-    """Puts ops in front of one that is there, for one partition."""
+    """Puts ops before one that is there, for one partition."""
 
     def __init__(self, before: Op, partition: int) -> None:
         super().__init__(before)
@@ -89,7 +89,7 @@ class _Marker(Writer):
 
 
 class _Inserter:
-    """Rewrites `loop`; copies may be `stages` steps ahead of products. `facts` is what is known of addresses."""
+    """Rewrites `loop`; copies may be `stages` iterations ahead of products. `facts` is the axis info."""
 
     def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
         self.loop, self.stages, self.facts = loop, stages, facts
@@ -114,7 +114,7 @@ class _Inserter:
                 _keep_whole(op)
 
     def _places_of(self, channel: Channel) -> int:
-        """How many places the buffers of a channel have: one, if what is there must stay or nobody would run ahead."""
+        """The number of slots of a channel's buffers: one, if contents must stay or no partition would run ahead."""
         if not channel.is_new or channel.segments[0].partition == channel.segments[-1].partition:
             return 1
         if channel.is_loaded:
@@ -165,7 +165,7 @@ class _Inserter:
         at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
 
     def _wait_behind(self, loop: For, partition: int, barriers: Value, place: Value, phase: Value) -> None:
-        """Let `partition` wait behind `loop` until the last segment of the last step is over; a step has `phase`."""
+        """Let `partition` wait behind `loop` until the last segment of the last iteration, with `phase`, has ended."""
         assert loop.next is not None, "a terminator ends the block"
         at = _Marker(loop.next, partition)
         behind = loop.results[phase.index - 1]
@@ -205,7 +205,7 @@ class _Inserter:
             read_from(load, buffer)
 
     def _copy_by_threads(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
-        """Each thread tells the barrier when its own copies are done, behind the last of them."""
+        """Each thread signals the barrier when its own copies are done, behind the last of them."""
         found = {alloc: load_of(alloc, self.roles) for alloc in channel.buffers}
         loads = {alloc: load for alloc, load in found.items() if isinstance(load, Load)}
         for alloc, load in loads.items():
@@ -220,7 +220,7 @@ class _Inserter:
         at.marked("ttng.async_copy_mbarrier_arrive", [at.view(barriers, place)], noIncrement=UNIT)
 
     def _ring(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value, at: Writer) -> Value:
-        """The place of what `alloc` makes in a ring in front of the loop."""
+        """The place of what `alloc` makes in a ring before the loop."""
         type = buffer_type(alloc.results[0])
         shape = (count, *type.shape) if count > 1 else type.shape
         front = Writer(self.loop)
@@ -230,7 +230,7 @@ class _Inserter:
         return at.view(ring, place) if count > 1 else ring
 
     def _move_out(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value) -> None:
-        """A buffer that is made in front of the loop; what it starts with is written where it was made."""
+        """A buffer that is made before the loop; what it starts with is written where it was made."""
         at = _Marker(alloc, DEFAULT)
         buffer = self._ring(alloc, count, place, at)
         if alloc.source is not None and isinstance(alloc, TmemAlloc):
@@ -299,7 +299,7 @@ def _is_read_by_threads(channel: Channel) -> bool:
 
 
 def _keep_whole(product: WarpGroupDot) -> None:
-    """Let nobody pipeline the innermost loop around `product`: `run_products_on` says where it waits."""
+    """Prevent pipelining of the innermost loop around `product`: `run_products_on` places its wait."""
     parent = product.parent
     while parent is not None and not isinstance(parent, For):
         parent = parent.parent
@@ -310,7 +310,7 @@ def _keep_whole(product: WarpGroupDot) -> None:
 def _write_no_start(alloc: TmemAlloc) -> None:
     """Do not write what a sum starts with where the first product of a loop takes its place; `alloc` is that sum.
 
-    Where the loop has no step, those who read the sum take the start instead.
+    Where the loop has no iteration, those who read the sum take the start instead.
     """
     users = list(alloc.results[0].uses)
     products = [user for user in users if isinstance(user, TensorCoreMma)]
@@ -335,14 +335,14 @@ def _write_no_start(alloc: TmemAlloc) -> None:
 
 
 def _first_store(alloc: TmemAlloc, loop: For) -> TmemStore | None:
-    """The op that writes, in front of `loop`, what the sum that `alloc` makes starts with."""
+    """The op that writes, before `loop`, what the sum that `alloc` makes starts with."""
     stores = [user for user in alloc.results[0].uses if isinstance(user, TmemStore)]
     always = len(stores) == 1 and alloc.source is None and constant_of(stores[0].predicate) == 1
     return stores[0] if always and is_behind(loop, stores[0]) else None
 
 
 def _begins_anew(product: TensorCoreMma, loop: For) -> bool:
-    """Whether `product`, in each step of `loop`, does not add in the first one."""
+    """Whether `product`, in each iteration of `loop`, does not add in the first one."""
     adds = product.uses_accumulator
     carried = adds.owner is loop.body and adds.index > 0 and constant_of(loop.inits[adds.index - 1]) == 0
     return carried and constant_of(product.predicate) == 1 and "unsignedCmp" not in loop.attributes

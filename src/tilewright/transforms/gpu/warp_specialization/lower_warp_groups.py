@@ -75,7 +75,7 @@ def from_outside(region: Region) -> list[Value]:
 
 
 class Captures:
-    """The values that further groups of warps are given.
+    """The values that further warp groups are given.
 
     Attributes:
         group: the op with the groups.

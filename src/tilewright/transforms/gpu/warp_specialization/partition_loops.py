@@ -105,7 +105,7 @@ def _parts(loop: For) -> list[Part]:
 
 
 def _ops_around(loop: For) -> tuple[list[Op], list[Op]]:
-    """The ops in front of `loop` and behind it that belong to partitions of it.
+    """The ops before `loop` and behind it that belong to partitions of it.
 
     Raises:
         ForeignValueError: such an op gives values to ops that no partition has, or takes some from behind the loop.

@@ -239,7 +239,7 @@ def _give_each_its_views(loop: For) -> None:
 
 
 def _mark_undeclared(loop: For, roles: Roles) -> None:
-    """Let the partition of copies execute the ops that nobody declared whose numbers copies need.
+    """Let the partition of copies execute undeclared ops whose scalars copies need.
 
     Such an op may do anything, so one partition executes it, where it stands; the loop cannot be divided if another
     partition needs its numbers too.
@@ -321,7 +321,7 @@ def _mark_results(loop: For, slices: Mapping[int, Slice], roles: Roles) -> None:
 
 
 def _partitions_of_result(result: Value, slices: Mapping[int, Slice], roles: Roles) -> list[int]:
-    """The partitions that compute `result`; a token of tensor memory belongs to those who use it first in a step."""
+    """The partitions that compute `result`; a token of tensor memory belongs to its first users in an iteration."""
     if result.type is async_token:
         user = _first_user(result)
         found = () if user is None else partitions_of_op(user)
@@ -330,7 +330,7 @@ def _partitions_of_result(result: Value, slices: Mapping[int, Slice], roles: Rol
 
 
 def _first_user(token: Value) -> Op | None:
-    """The op that uses, in a step of its loop, the token that the loop carries as its result `token`."""
+    """The op that uses, in an iteration of its loop, the token that the loop carries as its result `token`."""
     user: Op | None = None
     loop = token.op
     while isinstance(loop, For):
@@ -364,7 +364,7 @@ def _check_descriptors(loop: For, roles: Roles) -> None:
     """Refuse a descriptor that the loop makes if it is not known when its copies are done.
 
     `descriptor_rings` gives each other descriptor as many places as copies through it can be under way: one whose
-    copies are in one block, and one that goes round a loop, each of whose steps has all its copies.
+    copies are in one block, and one that is carried by a loop, each of whose iterations has all its copies.
     """
     for maker in loop.ops_of(MakeTensorDescriptor):
         way = handed_on(maker)

@@ -42,7 +42,7 @@ from tilewright.transforms.matching import binary_of, is_behind
 STARTS = (WaitBarrier, FenceAsyncShared, TensorCoreMma, TensorCoreCommit)
 """The ops with effects of a loop that does nothing but start products."""
 COPIES = (BarrierExpect, AsyncCopyMbarrierArrive)
-"""The ops that let copies tell a barrier."""
+"""The ops that make copies signal a barrier."""
 
 
 def run_products_ahead(module: Op) -> bool:
@@ -71,7 +71,7 @@ def _run_ahead(loop: For, group: WarpGroup) -> bool:
 
 
 def _may_run_ahead(first: Sequence[Op], later: Sequence[Op], group: WarpGroup) -> bool:
-    """Whether `first` of a step may stand in front of `later` of the step before in the partition of products."""
+    """Whether `first` of an iteration may stand before `later` of the previous one in the partition of products."""
     others = [op for region in group.regions for op in region.walk() if isinstance(op, (ArriveBarrier, *COPIES))]
     needed = [op for op in others if _ring(op) in _rings(later, WaitBarrier) and isinstance(op, ArriveBarrier)]
     tellers = [op for op in others if _ring(op) in _rings(first, WaitBarrier)]
@@ -83,7 +83,7 @@ def _may_run_ahead(first: Sequence[Op], later: Sequence[Op], group: WarpGroup) -
 
 
 def _is_early(teller: Op, needed: Collection[Op], told: Collection[Value]) -> bool:
-    """Whether `teller` tells before the products run that wait for `needed`; the first of a step tells `told`."""
+    """Whether `teller` signals before the products that wait for `needed`; the first of an iteration signals `told`."""
     is_copy = isinstance(teller, COPIES)
     if not is_copy and not any(op.block is teller.block and is_behind(op, teller) for op in needed):
         return False
@@ -98,7 +98,7 @@ def _rings(ops: Sequence[Op], kind: type[Op]) -> set[Value]:
 
 
 def _ring(op: Op) -> Value:
-    """The barriers of which `op` waits for one, or tells one."""
+    """The barriers of which `op` waits for one, or signals one."""
     (barrier,) = _barriers(op)
     return barrier.op.source if isinstance(barrier.op, MemDescIndex) else barrier
 
@@ -109,7 +109,7 @@ def _barriers(op: Op) -> Iterator[Value]:
 
 
 def _schedule(loop: For, first: Collection[Op], later: Collection[Op]) -> None:
-    """Let `first` of a step run in one step of `loop` with `later` of the step before, and in front of it."""
+    """Let `first` run in one iteration of `loop` with, and before, `later` of the previous iteration."""
     schedule = Schedule()
     slots = [Slot(stage, schedule.last_cluster()) for stage in range(2)]
     for slot, ops in zip(slots, (first, later), strict=True):

@@ -44,7 +44,7 @@ def run_products_on(default: Block) -> None:
 
 
 def _tell_later(loop: For) -> None:
-    """Move the ops of `loop` that tell that a place is free to where the products that read it have ended."""
+    """Move the ops of `loop` that release a slot to where the products that read it have ended."""
     for told in _told_too_early(loop):
         if _places(told) == 1:
             wait_for(Writer(told), [_waited_for(product, told) for product in _running_at(told)], 0)
@@ -62,7 +62,7 @@ def _told_too_early(loop: For) -> list[ArriveBarrier]:
 
 
 def _running_at(op: Op) -> list[WarpGroupDot]:
-    """The products of the step so far that may still run when `op` is executed."""
+    """The products of the iteration so far that may still run when `op` is executed."""
     assert op.block is not None, "the op is in a loop"
     running: list[WarpGroupDot] = []
     for other in op.block:
@@ -76,7 +76,7 @@ def _running_at(op: Op) -> list[WarpGroupDot]:
 
 
 def _waited_for(product: WarpGroupDot, end: Op) -> Value:
-    """The sum of `product` as the last wait in front of `end` gives it."""
+    """The sum of `product` as the last wait before `end` gives it."""
     value = product.result
     for op in takewhile(lambda op: op is not end, following(product)):
         if isinstance(op, WarpGroupDotWait) and value in op.inputs:
@@ -95,7 +95,7 @@ def _view(told: ArriveBarrier) -> MemDescIndex:
 
 
 def _end_behind(op: Op) -> WarpGroupDotWait | None:
-    """The first wait behind `op` in its block that ends all products in front of `op`."""
+    """The first wait behind `op` in its block that ends all products before `op`."""
     return next(_ends(following(op)), None)
 
 
@@ -109,7 +109,7 @@ def _ends(ops: Iterator[Op] | Sequence[Op]) -> Iterator[WarpGroupDotWait]:
 
 
 def _tell_in_next_step(loop: For, told: ArriveBarrier) -> None:
-    """Tell in the next step, or behind `loop` if it is inside another one, that the place of this step is free."""
+    """Release the slot of this iteration in the next one, or behind `loop` if it is inside another one."""
     view = _view(told)
     before = add_carried(loop, Writer(loop).constant(0, i32))
     loop.body.terminator.set_operands([*loop.yielded, view.index])

@@ -120,13 +120,13 @@ class ForeignValueError(Exception):
 
 
 def is_cheap(op: Op) -> bool:
-    """Whether several groups of warps may compute `op`, each for itself: numbers and addresses."""
+    """Whether several warp groups may compute `op`, each for itself: numbers and addresses."""
     tiles = any(isinstance(value.type, TensorType) for value in op.results)
     return is_pure(op) and not (tiles and (op.regions or isinstance(op, DotLike)))
 
 
 def is_made_again(value: Value) -> bool:
-    """Whether a group of warps computes `value`, which is from outside, for itself: constants and tiles of addresses.
+    """Whether a warp group computes `value`, which is from outside, for itself: constants and tiles of addresses.
 
     Tiles that it is computed from and that are not made again go there through shared memory: those that were loaded,
     for instance.
@@ -138,7 +138,7 @@ def is_made_again(value: Value) -> bool:
 
 
 def handed_over(values: Iterable[Value]) -> list[Value]:
-    """The values that a group of warps is given: those of `values`, from outside, or what it computes them from."""
+    """The values that a warp group is given: those of `values`, from outside, or what it computes them from."""
     found: dict[Value, None] = {}
     waiting, seen = list(values)[::-1], set[Value]()
     while waiting:

@@ -23,7 +23,7 @@ from tilewright.support.cached_property import cached_property
 
 Coordinates = tuple[int, ...]
 BITS_OF_A_ROW = LANES_OF_A_ROW.bit_length() - 1
-"""The number of low bits of the lane that tell which lane of a row it is."""
+"""The number of low bits of the lane number that are its position in a row."""
 
 
 def places(layout: LinearLayout) -> dict[Coordinates, int]:
@@ -68,7 +68,7 @@ class AccumulatorFragments:
 
     @cached_property
     def batches(self) -> list[Coordinates]:
-        """The coordinates of lane 0 along the axes in front of rows and columns."""
+        """The coordinates of lane 0 along the axes before rows and columns."""
         return sorted({place[:-2] for place in self.places})
 
     @cached_property
@@ -95,7 +95,7 @@ class OperandFragments:
     """An operand of a product in registers.
 
     Attributes:
-        outer, inner: the axes of what stays and of what is summed over.
+        outer, inner: the axes of what stays and of K.
     """
 
     def __init__(self, lowerer: Lowerer, value: Value, outer: int) -> None:

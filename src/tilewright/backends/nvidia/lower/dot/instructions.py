@@ -198,7 +198,7 @@ def instruction_bits(a: str, b: str, accumulator: str, rows: int, columns: int, 
     Args:
         a, b, accumulator: what PTX calls the elements.
         rows, columns: of the accumulator of one instruction.
-        across: per operand, whether its elements follow each other across what is summed over.
+        across: per operand, whether its elements follow each other across K.
     """
     return SUM_NUMBERS[accumulator] << 4 | ELEMENTS[a] << 7 | ELEMENTS[b] << 10 | _extents(rows, columns, across)
 
@@ -235,7 +235,7 @@ class ScaledKind:
             a, b: the kinds of the operands' elements.
             rows, columns: extents of the sums of one instruction.
             step: the number of the instruction.
-            across: per operand, whether its elements follow each other across what is summed over.
+            across: per operand, whether its elements follow each other across K.
         """
         four_bits = self.k > MIXED.k
         first, second = (PACKED_E2M1 if four_bits else SCALED_ELEMENTS[kind] for kind in (a, b))
@@ -255,7 +255,7 @@ def scaled_kind(a: str, b: str, *, exponents: bool, across: bool) -> ScaledKind:
     Args:
         a, b: what Triton calls the elements.
         exponents: scales are exponents.
-        across: an operand's elements follow each other across what is summed over.
+        across: an operand's elements follow each other across K.
     """
     if {a, b} != {FOUR_BITS}:
         return MIXED

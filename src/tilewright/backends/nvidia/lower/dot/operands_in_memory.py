@@ -78,7 +78,7 @@ class MatrixDescriptor:
         places: from the coordinates of the operand to offset (in elements) and block.
         bits: bits of an element.
         swizzle: bytes of a row of a piece; 0 for 16 bytes that stay where they are.
-        across: elements follow each other along what is not summed over.
+        across: elements follow each other along M or N.
         leading: bytes from one piece to the next along rows of pieces.
         strided: bytes from one piece to the next below.
     """
@@ -191,7 +191,7 @@ class OperandInMemory:
     """An operand of a product in shared memory.
 
     Attributes:
-        descriptor: what the instruction is told but for the address.
+        descriptor: all of the descriptor except the address.
         tile: the part that one instruction takes.
     """
 
@@ -277,7 +277,7 @@ def descriptor_of(op: Op, type: MemDescType, tile: Tile, places: LinearLayout | 
 
 
 def _is_padded(type: MemDescType) -> bool:
-    """Whether 8 bytes with 16 elements of four bits are followed by 8 that nobody uses."""
+    """Whether 8 bytes with 16 elements of four bits are followed by unused 8."""
     layout = encoding(type.encoding)
     if isinstance(layout, NvmmaShared):
         return layout.fp4_padded
@@ -286,7 +286,7 @@ def _is_padded(type: MemDescType) -> bool:
 
 
 GAP = 3
-"""The bit of an offset that tells elements from the gap behind them."""
+"""The bit of an offset that distinguishes elements from the gap behind them."""
 
 
 def contiguous_axis(type: MemDescType) -> int:

@@ -110,7 +110,7 @@ class _Mma:
     Attributes:
         rows, columns: of the accumulator of one instruction, the rows in each CTA.
         ctas: that compute together, one or two.
-        across: per operand, whether its elements follow each other across what is summed over.
+        across: per operand, whether its elements follow each other across K.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class _Mma:
                 commit(lowerer, barrier, elected, lowerer.scalar(chosen), self._sources(), pairs=self.ctas == 2)
 
     def _sources(self) -> list[Value]:
-        """The buffers of whose other CTAs the barriers are told, too."""
+        """The buffers whose other CTAs' barriers are signalled, too."""
         shared = [value for value in (self.a, self.b) if buffer_type(value).space == SHARED_MEMORY]
         return shared if self.op.multicast else []
 
@@ -224,7 +224,7 @@ def _write(
     extra: Sequence[Typed],
     use: str,
 ) -> None:
-    """One instruction: predicate, accumulator and operands, then what it is told of them, and whether to add."""
+    """One instruction: predicate, accumulator and operands, then the instruction descriptor, and whether to add."""
     _, _, (left, _), _ = operands
     given = [*operands, *extra, ("i1", use)]
     places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "i32" else "$2", "$3", "$4"]
@@ -252,13 +252,13 @@ def one_thread(lowerer: Lowerer, predicate: str, *, pairs: bool) -> Iterator[str
 def commit(
     lowerer: Lowerer, barrier: Value, elected: str, predicate: str, sources: Sequence[Value] = (), *, pairs: bool
 ) -> None:
-    """`barrier` is told when all that this thread has started is done.
+    """`barrier` is signalled when all products that this thread has started are done.
 
     Args:
-        elected: holds in the thread that tells it.
+        elected: holds in the thread that signals it.
         predicate: whether to.
-        sources: buffers; the same barriers of all CTAs that have the same parts of one are told.
-        pairs: both CTAs of a pair are told.
+        sources: buffers; the same barriers of all CTAs that have the same parts of one are signalled.
+        pairs: both CTAs of a pair are signalled.
     """
     w = lowerer.w
     chosen = elected if predicate in (ALWAYS, "1") else w.emit(f"and i1 {elected}, {predicate}")
@@ -271,7 +271,7 @@ def commit(
 
 
 def _told(lowerer: Lowerer, sources: Sequence[Value], *, pairs: bool) -> str:
-    """The mask of the CTAs whose barriers are told, an i32; empty for this one alone."""
+    """The mask of the CTAs whose barriers are signalled, an i32; empty for this one alone."""
     groups = {buffer_layout(buffer_type(source)).free_masks()["block"] | int(pairs) for source in sources} or {pairs}
     masks = [group_mask(lowerer, int(bits)) for bits in sorted(groups) if bits]
     while len(masks) > 1:
@@ -287,7 +287,7 @@ def lower_commit(lowerer: Lowerer, op: TensorCoreCommit) -> None:
 
 
 def _is_across(operand: Value, axis: int) -> bool:
-    """Whether elements follow each other across what is summed over: then the right operand is turned."""
+    """Whether elements follow each other across K: then the right operand is turned."""
     type = buffer_type(operand)
     if type.space == TENSOR_MEMORY:
         return False

@@ -42,7 +42,7 @@ class TensorBuffer:
         self.address = address
 
     def parts(self) -> list[Typed]:
-        """The values that loops and branches hand on."""
+        """The values that loops and branches pass on."""
         return [("i32", self.address)]
 
     def with_parts(self, values: Sequence[str]) -> TensorBuffer:

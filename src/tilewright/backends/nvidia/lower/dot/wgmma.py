@@ -97,7 +97,7 @@ class _Words:
         return cls(lowerer, element, kind, words)
 
     def unset(self) -> _Words:
-        """An accumulator of this form whose registers nobody has written."""
+        """An accumulator of this form with uninitialised registers."""
         return replace(self, values=["poison"] * len(self.values))
 
     def elements(self) -> list[str]:
@@ -292,7 +292,7 @@ class _Mma:
         return f"wgmma.mma_async.sync.aligned.{shape}.{kinds}"
 
     def _modifiers(self) -> list[str]:
-        """Signs of the operands, and whether each is read across what is summed over."""
+        """Signs of the operands, and whether each is read across K."""
         if self.kind_a in INTEGERS:
             return []
         signs = ["1", "1"]

@@ -73,7 +73,7 @@ def invalidate(mbarrier: Any) -> None:
 
 
 def wait(mbarrier: Any, phase: Any, pred: Any = True, deps: Any = ()) -> None:
-    """Wait until the phase with this parity is over.
+    """Wait until the phase with this parity has ended.
 
     Args:
         mbarrier: the barrier.
@@ -105,12 +105,13 @@ def emit_arrive(mbarrier: Any, count: Any, pred: Any, from_cta: Any) -> None:
 
 
 def routing(mbarrier: Any, from_cta: Any) -> dict[str, Attribute]:
-    """The attributes of an op that say which CTAs of a cluster tell which barriers.
+    """The attributes of an op that say which CTAs of a cluster signal which barriers.
 
     Args:
         mbarrier: the barrier, one of each CTA.
-        from_cta: a mask of bits of the number of a CTA. CTAs that have no other bits tell the barriers of all those
-            whose numbers differ in the other bits: with 0 the first one tells all. None, or all bits: each its own.
+        from_cta: a mask of bits of the number of a CTA. CTAs that have no other bits signal the barriers of all those
+            whose numbers differ in the other bits: with 0 the first one signals all. None, or all bits: each signals
+            its own.
     """
     mask, ctas = unwrap(from_cta), context().ctas
     if mask is None:

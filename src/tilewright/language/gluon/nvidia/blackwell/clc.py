@@ -32,7 +32,7 @@ class clc_result_type:  # noqa: N801 - Triton's name
     ir: Type = IntType(128)
 
     def mangle(self) -> str:
-        """The piece of a mangled function name that stands for this type."""
+        """The part of a mangled function name for this type."""
         return "CLC"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ ANSWER = clc_result_type()
 
 
 def try_cancel(result: Any, barrier: Any) -> None:
-    """Ask for the work of a program that has not started.
+    """Request the work of a program that has not started.
 
     Args:
         result: a buffer of two int64 for the answer, at a multiple of 16 bytes.

@@ -18,7 +18,7 @@ FORMATS = ("e2m1", "e4m3", "e5m2")
 
 
 def tcgen05_copy(src: Any, dst: Any) -> None:
-    """Begin to copy a buffer in shared memory to tensor memory; `tcgen05_commit` tells when it is done."""
+    """Begin to copy a buffer in shared memory to tensor memory; `tcgen05_commit` signals its completion."""
     in_shared = isinstance(src, Buffer) and not isinstance(src, tensor_memory_descriptor)
     assert in_shared, "source must be a shared memory descriptor"
     assert isinstance(dst, tensor_memory_descriptor), "destination must be a tensor memory descriptor"
@@ -64,11 +64,11 @@ def tcgen05_mma(
         a: a buffer in shared or tensor memory.
         b: a buffer in shared memory.
         acc: the sum, in tensor memory.
-        use_acc: whether it adds; else the product alone is put there.
-        pred: whether to do it at all.
-        multicast: the barriers of all CTAs that share operands are told.
-        mbarriers: barriers that are told when it is done; without any the program waits.
-        mbarrier_preds: which of them are told.
+        use_acc: whether it adds; else the product alone is stored.
+        pred: whether to multiply at all.
+        multicast: the barriers of all CTAs that share operands are signalled.
+        mbarriers: barriers that are signalled when it is done; without any the program waits.
+        mbarrier_preds: which of them are signalled.
     """
     barriers = _barriers(mbarriers, mbarrier_preds)
     operands = {"a": a, "b": b, "d": acc, "useD": to_tensor(use_acc), "pred": to_tensor(pred), **barriers}
@@ -109,11 +109,11 @@ def tcgen05_mma_scaled(
 
 
 def tcgen05_mma_barrier_count(smems: Any, multicast: Any, two_ctas: Any) -> int:
-    """How many CTAs tell a barrier that a product is done.
+    """The number of CTAs that signal a barrier when a product is done.
 
     Args:
         smems: the buffers that it reads.
-        multicast: whether the barriers of all CTAs that share them are told.
+        multicast: whether the barriers of all CTAs that share them are signalled.
         two_ctas: pairs of CTAs compute together.
     """
     buffers = unwrap(smems)
@@ -132,11 +132,11 @@ def _shares(rows: list[list[int]], cta: int) -> bool:
 
 
 def tcgen05_commit(barrier: Any, pred: Any = True, descs: Any = ()) -> None:
-    """Let a barrier be told when all products and copies before are done.
+    """Signal a barrier when all previous products and copies are done.
 
     Args:
         pred: whether to.
-        descs: buffers that they read: the barriers of all CTAs that share them are told.
+        descs: buffers that they read: the barriers of all CTAs that share them are signalled.
     """
     operands = {"barrier": barrier, "pred": to_tensor(pred), "descs": tuple(unwrap(descs))}
     emit_named("ttng.tc_gen5_commit", operands)

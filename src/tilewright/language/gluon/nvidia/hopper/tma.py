@@ -69,7 +69,7 @@ def async_load(
 
     Args:
         tensor_desc: the descriptor.
-        coord: one offset per axis; what lies outside the tensor becomes padding.
+        coord: one offset per axis; elements outside the tensor are padding.
         barrier, result: the barrier and the buffer.
         pred: whether to.
         multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
@@ -99,7 +99,7 @@ def async_load_im2col(
     """Begin to copy pixels of images, with some channels of each, to a buffer; a barrier counts the bytes.
 
     The copy goes through the pixels of the descriptor's box from the one at `coord` on, row after row and image after
-    image, and takes the elements at a distance of `offsets` from each; what lies outside an image becomes padding.
+    image, and takes the elements at a distance of `offsets` from each; elements outside an image are padding.
 
     Args:
         tensor_desc: a descriptor of images.
@@ -129,7 +129,7 @@ def _begin_load(function: str, operands: dict[str, Any], multicast: Any, cache_p
 
 
 def async_store(tensor_desc: Any, coord: Any, src: Any, cache_policy: Any = None) -> None:
-    """Begin to copy a buffer to the block at `coord`; what lies outside the tensor is dropped.
+    """Begin to copy a buffer to the block at `coord`; elements outside the tensor are dropped.
 
     Args:
         tensor_desc: the descriptor.
@@ -161,11 +161,11 @@ async_atomic_and, async_atomic_or, async_atomic_xor = _combining("and"), _combin
 
 
 def store_wait(pendings: Any, read_only: Any = True) -> None:
-    """Wait until at most `pendings` copies from buffers are on their way.
+    """Wait until at most `pendings` copies from buffers are in flight.
 
     Args:
         pendings: how many.
-        read_only: wait only until their buffers were read; else until others can see what was written.
+        read_only: wait only until their buffers were read; else until the written elements are visible.
     """
     own: dict[str, Attribute] = {"read_only": UNIT} if unwrap(read_only) else {}
     attributes = {"pendings": Number(unwrap(pendings), i32), **own}

@@ -278,7 +278,7 @@ def _numbers(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: 
 
 @native("i32")
 def _numbers_in(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: I64) -> None:
-    """A tuple or list of ints that nobody changes."""
+    """A tuple or list of ints that does not change."""
     table = runtime(f)
     kind = type_of(f, sequence)
     is_list = kind.equals(f.get(TABLE, table, "type_list"))

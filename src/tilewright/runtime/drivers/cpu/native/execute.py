@@ -73,7 +73,7 @@ def _locked_lanes(f: Function) -> Iterator[None]:
 
 @native("ptr")
 def _take_lane(f: Function, size: I64) -> None:
-    """A lane with at least `size` bytes of memory that nobody else uses, or null."""
+    """A lane with at least `size` bytes of memory that is not in use, or null."""
     table, lane = runtime(f), f.variable("ptr", 0)
     if IS_FREE_THREADED:
         lane.set(_own_lane(f))

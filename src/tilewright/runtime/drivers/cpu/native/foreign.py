@@ -95,7 +95,7 @@ def _failure(f: Function) -> None:
 
 @native("void")
 def _end_plain(f: Function, stand_ins: Ptr, count: I64) -> None:
-    """Gives back what was held for `count` arguments: capsules to those who made them, once each.
+    """Releases the references held for `count` arguments: each capsule by its deleter, once.
 
     A launch that failed has an exception set, which a deleter written in Python must not see.
     """
@@ -132,7 +132,7 @@ def _read_dlpack(f: Function, value: Ptr, facts: Ptr, stand_in: Ptr) -> None:
 
 @native("ptr")
 def _dlpack_capsule(f: Function, value: Ptr, facts: Ptr) -> None:
-    """The capsule of an array, asked for as NumPy asks: with options, and without where they raise a TypeError."""
+    """The capsule of an array, asked for as NumPy does: with options, and without them if they raise a TypeError."""
     call, name = system(f, "PyObject_VectorcallMethod"), f.get(FOREIGN, facts, "dlpack")
     one, options = f.constant("i64", 1), f.get(FOREIGN, facts, "options")
     arguments = f.address(FOREIGN, facts, "arguments")
@@ -153,7 +153,7 @@ def _dlpack_capsule(f: Function, value: Ptr, facts: Ptr) -> None:
 
 @native("i32")
 def _take_capsule(f: Function, capsule: Ptr, facts: Ptr, stand_in: Ptr) -> None:
-    """Reads the tensor in a capsule and takes it, so that nobody else does; UNKNOWN leaves the capsule as it was."""
+    """Reads the tensor in a capsule and consumes it; UNKNOWN leaves the capsule as it was."""
     is_versioned = _is_called(f, capsule, f.get(FOREIGN, facts, "versioned"))
     for kind, fits in (("versioned", is_versioned), ("unversioned", is_versioned.equals(0))):
         with f.when(fits):

@@ -132,7 +132,7 @@ def _wait(f: Function, lane: Ptr, site: I64, x: I32, y: I32, z: I32, since: I64)
 
 @native("i64")
 def _tick_all(f: Function) -> None:
-    """Gives all launches that are under way another tick; tells how many those are."""
+    """Gives all running launches another tick; returns their number."""
     count = f.variable("i64", 0)
     lane = f.variable("ptr", f.load("ptr", f.address(TABLE, runtime(f), "all_lanes"), order="acquire"))
     with f.repeat() as loop:

@@ -53,7 +53,7 @@ def _retained(f: Function, value: Lanes) -> Lanes:
 def _bind(f: Function, kernel: Ptr, grid: Ptr) -> None:
     """A new bound object, which the collector knows; the one that is kept stays known to it, too.
 
-    Who asks the collector for all objects finds the one that is kept, and it is left to them.
+    A program that gets all objects from the collector may hold the kept one; then it is not reused.
     """
     table = runtime(f)
     if not IS_FREE_THREADED:
@@ -68,7 +68,7 @@ def _bind(f: Function, kernel: Ptr, grid: Ptr) -> None:
 
 
 def _give_kept(f: Function, bound: Lanes) -> None:
-    """Gives the bound object that is kept, if there is one that nobody else refers to."""
+    """Returns the kept bound object, if there is one without other references."""
     with f.when(bound.differs(0)):
         f.put(TABLE, runtime(f), "free_bound", 0)
         with f.when(f.get(BOUND, bound, "refcount").equals(1)):
@@ -268,7 +268,7 @@ def _failed_launch(f: Function, result: Ptr, launch: Ptr, status: I32) -> None:
 
 @native("i1")
 def _may_launch(f: Function, state: Ptr) -> None:
-    """Whether nobody watches the launch, and the outer values are still those that the kernel was compiled with."""
+    """Whether no hook watches the launch, and the outer values are still those that the kernel was compiled with."""
     f.give_when(f.get(TABLE, runtime(f), "watched").differs(0), 0)
     hooks = f.get(STATE, state, "hooks")
     with f.when(hooks.differs(0)), f.when(f.call(system(f, "PyList_Size"), "i64", hooks).differs(0)):
@@ -377,7 +377,7 @@ def _launch_in_plain_forms(
 ) -> None:
     """A launch with other libraries' arrays as NumPy's, which live until it is over; or by Python, with the originals.
 
-    To make them may run any code, so whether the launch may be native is asked again.
+    Conversions may run any code, so whether the launch may be native is tested again.
     """
     count = f.variable("i64", positional)
     with f.when(names.differs(0)):

@@ -25,7 +25,7 @@ RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
 
 HEADER = object.__basicsize__
-"""Bytes in front of the fields of every object of Python: 16, and 32 where threads run without a global lock."""
+"""Bytes before the fields of every object of Python: 16, and 32 where threads run without a global lock."""
 
 OBJECT_TYPE = HEADER - 8
 """The place of an object's type, the last field of the header."""
@@ -428,7 +428,7 @@ JOB = struct_of(
 
 
 class Role:
-    """Bits that tell how a parameter takes its argument."""
+    """Bits that say how a parameter takes its argument."""
 
     CONSTANT, ANY_VALUE, ANY_ALIGNMENT = 1, 2, 4
     LIMITED, SIGNED = 8, 16  # not all ints fit; negative ones do

@@ -58,7 +58,7 @@ class NativeSystem(ABC):
 
     @abstractmethod
     def wait_while(self, f: Function, place: Lanes, value: Lanes) -> None:
-        """Sleeps while the i32 at `place` is `value`, or for a shorter time, until somebody wakes who sleeps there."""
+        """Sleeps while the i32 at `place` is `value`, or for a shorter time, until a wake-up of its sleepers."""
 
     @abstractmethod
     def wake(self, f: Function, place: Lanes, count: Lanes) -> None:

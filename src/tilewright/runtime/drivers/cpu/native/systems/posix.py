@@ -43,7 +43,7 @@ class NativePosix(NativeSystem):
 
     @contextmanager
     def without_signals(self, f: Function) -> Iterator[None]:
-        """As in `NativeSystem`: a fault whose signal is blocked kills the process without a word to anybody."""
+        """As in `NativeSystem`: a fault whose signal is blocked kills the process without any message."""
         size, count = self.mask_words
         kind, all_others = f"i{8 * size}", ~sum(1 << number - 1 for number in self.own_signals)
         blocked, previous = f.stack(f"[{count} x {kind}]"), f.stack(f"[{count} x {kind}]")
@@ -91,11 +91,11 @@ class NativePosix(NativeSystem):
 
     @abstractmethod
     def was_sent(self, f: Function, reason: Lanes) -> Lanes:
-        """Whether a process sent the signal, as si_code (an i32) tells: an i1."""
+        """Whether a process sent the signal, by si_code (an i32): an i1."""
 
     @abstractmethod
     def has_no_address(self, f: Function, reason: Lanes) -> Lanes:
-        """Whether siginfo_t tells no address, as si_code tells: an i1."""
+        """Whether siginfo_t has no address, by si_code: an i1."""
 
     def complain(self, f: Function, text: Lanes, size: Lanes) -> None:
         f.call(f.outside("write"), "i64", f.constant("i32", _STDERR), text, size)
