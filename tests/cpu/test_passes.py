@@ -325,6 +325,43 @@ TILES_OF_A_MATRIX = """
   }
 """
 
+TILES_BY_QUOTIENTS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %pid = tt.get_program_id x : i32
+    %row = arith.divsi %pid, %n : i32
+    %column = arith.remsi %pid, %n : i32
+    %c256 = arith.constant 256 : i32
+    %zero = arith.constant dense<0.000000e+00> : tensor<16x16xf32>
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %k = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %j = tt.expand_dims %i {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %c16 = arith.constant dense<16> : tensor<16x1xi32>
+    %lines = arith.muli %k, %c16 : tensor<16x1xi32>
+    %down = tt.broadcast %lines : tensor<16x1xi32> -> tensor<16x16xi32>
+    %along = tt.broadcast %j : tensor<1x16xi32> -> tensor<16x16xi32>
+    %place = arith.addi %down, %along : tensor<16x16xi32>
+    %x0 = arith.muli %row, %c256 : i32
+    %x1 = tt.addptr %x, %x0 : !tt.ptr<f32>, i32
+    %x2 = tt.splat %x1 : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %x3 = tt.addptr %x2, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %a = tt.load %x3 : tensor<16x16x!tt.ptr<f32>>
+    %y0 = arith.muli %column, %c256 : i32
+    %y1 = tt.addptr %y, %y0 : !tt.ptr<f32>, i32
+    %y2 = tt.splat %y1 : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %y3 = tt.addptr %y2, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %b = tt.load %y3 : tensor<16x16x!tt.ptr<f32>>
+    %c = tt.dot %a, %b, %zero : tensor<16x16xf32> * tensor<16x16xf32> -> tensor<16x16xf32>
+    %o0 = arith.muli %row, %n : i32
+    %o1 = arith.addi %o0, %column : i32
+    %o2 = arith.muli %o1, %c256 : i32
+    %o3 = tt.addptr %out, %o2 : !tt.ptr<f32>, i32
+    %o4 = tt.splat %o3 : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %o5 = tt.addptr %o4, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %o5, %c : tensor<16x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 TILES_BY_TURNS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %tiles: i32, %blocks: i32) {
     %pid = tt.get_program_id x : i32
@@ -1054,6 +1091,7 @@ INPUTS = {
     "version_single_vectors": SUMS_OF_NARROW_ROWS,
     "split_maxima": MAXIMA,
     "control_flow_sink": MAXIMA,
+    "group_programs": TILES_BY_QUOTIENTS,
 }
 STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))
 LOOP_PASSES = [step.name for step in loop_passes(TARGET)]

@@ -253,6 +253,7 @@ class CpuDot(Op):
 
     Attributes:
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
+        b_shared: programs that follow one another have the same B.
         zero_init: what `accumulator` held before is not read …
         first_turn: … in the first turn of the loop whose body the op stands in.
     """
@@ -260,7 +261,7 @@ class CpuDot(Op):
     __slots__ = ()
     a, b, accumulator, seen = Operand(0), Operand(1), Operand(2), Operands(3)
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
-    first_turn = Flag("first_turn")
+    b_shared, first_turn = Flag("b_shared"), Flag("first_turn")
 
 
 def _verify_matmul(op: Matmul) -> None:
@@ -295,6 +296,7 @@ class Matmul(Op):
         soon_extents: of each such matrix, whether it is the next A (0), B (1), or where C goes to (2); its rows, and
             their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
+        b_shared: programs that follow one another have the same B.
         zero_init: an i1, whether what `sums` held before is not read.
         keeps: there are `panels` and `kept`.
         panels: an address; B is left there in the order in which the product reads it, if it reads it in another one.
@@ -310,7 +312,8 @@ class Matmul(Op):
     depth, rows, columns = Operand(7), Operand(8), Operand(9)
     zero_init, further = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
-    a_transposed, b_transposed, keeps, waits = Flag("a_transposed"), Flag("b_transposed"), Flag("keeps"), Flag("waits")
+    a_transposed, b_transposed, b_shared = Flag("a_transposed"), Flag("b_transposed"), Flag("b_shared")
+    keeps, waits = Flag("keeps"), Flag("waits")
 
     @property
     def panels(self) -> Value | None:

@@ -14,7 +14,7 @@ from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value
 from tilewright.ir.types import i1, i64
 
-FLAGS = ("a_transposed", "b_transposed")
+FLAGS = ("a_transposed", "b_transposed", "b_shared")
 
 
 def spec_of(op: CpuDot) -> DotSpec:
@@ -35,6 +35,7 @@ def spec_of(op: CpuDot) -> DotSpec:
         c_stride=n,
         a_transposed=a_transposed,
         b_transposed=b_transposed,
+        b_shared=op.b_shared,
         rows=None if rows is None or known(rows) == m else rows,
         columns=None if columns is None or known(columns) == n else columns,
         zero_init=op.zero_init,
@@ -85,6 +86,7 @@ def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
         c_stride=n,
         a_transposed=op.a_transposed,
         b_transposed=op.b_transposed,
+        b_shared=op.b_shared,
         a_step=offset_of(op.a_step),
         b_step=offset_of(op.b_step),
         depth=None if known(op.depth) == k else offset_of(op.depth),

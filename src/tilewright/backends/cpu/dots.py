@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
+from tilewright.backends.cpu.group_programs import SHARES_COLUMNS
 from tilewright.backends.cpu.strides import lies_across
 from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.tt_dot import Dot
@@ -66,6 +67,7 @@ class DotLowering:
             "a_transposed": a_transposed,
             "b_transposed": b_transposed,
             "zero_init": zero,
+            **({SHARES_COLUMNS: True} if SHARES_COLUMNS in op.attributes else {}),
         }
         planner.insert(
             Op.create("cpu.dot", (a_buffer, b_buffer, accumulator), (), attributes, location=op.location), op

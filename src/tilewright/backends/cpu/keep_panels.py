@@ -53,7 +53,7 @@ RANGES = (0, 8), (32, 40), (48, 56)
 """Places of the ends of the ranges that panels come from, one for each load of a B that is computed."""
 KEY_BYTES = 32
 """Distance of keys: an address and up to three numbers."""
-MIN_SLOTS, MAX_SLOTS = 2, 64
+MIN_SLOTS, MAX_SLOTS = 2, 128
 """The least and the greatest number of iterations that have a slot."""
 MIN_BYTES = 4096
 """Min size of panels that are not packed row by row, in bytes: to pack less takes hardly longer than to look for it."""
@@ -87,7 +87,7 @@ def keep_panels(module: Op, target: Target) -> bool:
     written = _written(function) if products else None
     if written is None:
         return False
-    room = target.costs.near_caches // len(products)
+    room = target.costs.kept_panels // len(products)
     kept = [product for product in products if room // product.bytes >= MIN_SLOTS]
     for product in kept:
         _Keeper(function, target, product, min(room // product.bytes, MAX_SLOTS), arena_bytes(module)).keep(written)

@@ -52,7 +52,7 @@ def order_of(function: Func) -> str:
 def _is_better_by_y(function: Func) -> bool:
     ops = list(function.walk())
     moving_x, moving_y = (_dependents(ops, axis) for axis in "xy")
-    if not moving_x or not moving_y or any(_sees_others(op) for op in ops):
+    if not moving_x or not moving_y or any(sees_others(op) or isinstance(op, DotLike) for op in ops):
         return False
     forms = ValueForms(sees_scalars=True)
     addresses = [forms.of(op.pointer) for op in ops if isinstance(op, (Load, Store))]
@@ -61,9 +61,9 @@ def _is_better_by_y(function: Func) -> bool:
     return bool(both) and all(step.is_near_along_y() for step in both)
 
 
-def _sees_others(op: Op) -> bool:
-    """Whether programs may see one another's work through `op`; or whether it is a product, or a call of whatever."""
-    return isinstance(op, (Atomic, Call, DotLike)) or (isinstance(op, Load) and op.is_volatile)
+def sees_others(op: Op) -> bool:
+    """Whether programs may see one another's work through `op`; or whether it is a call of whatever."""
+    return isinstance(op, (Atomic, Call)) or (isinstance(op, Load) and op.is_volatile)
 
 
 class _Steps(NamedTuple):

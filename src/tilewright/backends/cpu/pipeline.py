@@ -34,6 +34,7 @@ from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.first_turn import first_turn
 from tilewright.backends.cpu.fuse_loops import fuse_loops
+from tilewright.backends.cpu.group_programs import group_programs
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.interchange_programs import interchange_programs
@@ -160,6 +161,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("inline_tiles", inline_tiles, "calls pass scalars only"),
         Pass("check_legality", check_legality, "unsupported ops are refused before anything is lowered"),
         Pass("order_programs", order_programs, "programs that are neighbours in memory run one after the other"),
+        Pass("group_programs", group_programs, "programs of products with the same columns run one after the other"),
         Pass("interchange_programs", interchange_programs, "programs that share tiles cyclically run side by side"),
         Pass("if_conversion", if_conversion, "lanes of a combine function diverge, so both sides are computed"),
         Pass("expand_map", expand_map, "mapped functions become ops on tiles"),

@@ -21,6 +21,10 @@ PAGE = 4096
 WAYS = 8
 """Lines on one set of the L1 cache from which on they push each other out of it."""
 
+PRODUCT_ROWS = 8
+"""Rows of tiles of a product whose programs share columns one after the other, a power of two: with four or sixteen it
+takes up to 2 % longer."""
+
 SINGLE_ROW = 4
 """Rows of a block of a product that take as long as a single row, whose multiply-adds wait for its loads and for each
 other."""
@@ -55,6 +59,7 @@ class CpuCosts(NamedTuple):
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
+        kept_panels: bytes of the packed right matrices that loops of products keep for the next programs.
         near_caches: bytes up to which arrays that are used again and again are in near caches.
         asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
@@ -87,6 +92,7 @@ class CpuCosts(NamedTuple):
     merged_groups: int
     adds_results_last: bool
     transposed_pieces: int
+    kept_panels: int
     near_caches: int
     asked_row: int
     asked_tile_row: int
@@ -118,6 +124,7 @@ X86 = CpuCosts(
     merged_groups=0,
     adds_results_last=False,
     transposed_pieces=2,
+    kept_panels=512 << 10,
     near_caches=512 << 10,
     asked_row=8192,
     asked_tile_row=2048,
@@ -142,6 +149,7 @@ ZEN5 = AVX512._replace(
     kept_groups=8 << 10,
     merged_groups=16,
     adds_results_last=True,
+    kept_panels=1 << 20,
     asked_short_row=4096,
     asked_under_mask=2048,
     asked_chosen_row=2048,

@@ -98,8 +98,12 @@ class Plan:
 
     @property
     def rereads_b(self) -> bool:
-        """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
-        return self.spec.m > self.costs.in_place_blocks * self.shape.rows
+        """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache.
+
+        Where programs share it, half as often is enough.
+        """
+        most = self.costs.in_place_blocks // 2 if self.spec.b_shared else self.costs.in_place_blocks
+        return self.spec.m > most * self.shape.rows
 
     @property
     def reads_vectors(self) -> bool:

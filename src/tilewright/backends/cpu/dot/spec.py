@@ -45,6 +45,7 @@ class DotSpec:
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read. An i1 where that is known at run time only.
+        b_shared: the products behind this one nearly always have the same B.
         a_biased: A's bytes have been xor-ed with 128 already; only where `wants_bias` says so.
     """
 
@@ -59,6 +60,7 @@ class DotSpec:
     c_stride: int
     a_transposed: bool = False
     b_transposed: bool = False
+    b_shared: bool = False
     a_step: Offset = 1
     b_step: Offset = 1
     depth: Offset | None = None
