@@ -119,3 +119,31 @@ def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
     with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
         scales_seen_as_bytes[(1,)](np.zeros(1024, np.uint8), np.zeros(1024, np.uint8), ROWS=64, COLUMNS=16, WIDTH=64)
     assert "scales.reinterpret(shape" in str(caught.value)
+
+
+@gluon.jit
+def columns_one_by_one(x, out, M: gl.constexpr, N: gl.constexpr, LAYOUT: gl.constexpr, PART: gl.constexpr):
+    """Columns that are stored in parts and loaded as a whole, with 1 added, and the other way round."""
+    across: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [gl.num_warps(), 1], [1, 0])
+    rows = gl.arange(0, M, layout=gl.SliceLayout(1, across))[:, None]
+    columns = gl.arange(0, PART, layout=gl.SliceLayout(0, across))[None, :]
+    memory = allocate_tensor_memory(gl.float32, [M, N], LAYOUT)
+    for start in gl.static_range(0, N, PART):
+        part = memory.slice(start, PART)
+        part.store(gl.convert_layout(gl.load(x + rows * N + start + columns), part.get_reg_layout()))
+    memory.store(memory.load(memory.get_reg_layout()) + 1)
+    for start in gl.static_range(0, N, PART):
+        part = memory.slice(start, PART)
+        gl.store(out + rows * N + start + columns, gl.convert_layout(part.load(part.get_reg_layout()), across))
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize(("m", "block"), [(128, [128, 64]), (256, [128, 64]), (256, [128, 32]), (256, [64, 64])])
+def test_parts_of_columns_with_further_blocks_of_rows(m: int, block: list[int], warps: int) -> None:
+    """A second block of rows was looked for behind the part, where other columns of the first one lie."""
+    x = np.arange(m * 64, dtype=np.float32).reshape(m, 64)
+    out = np.zeros_like(x)
+    layout = TensorMemoryLayout(block, col_stride=1)
+    with tilewright.simulate("cuda:100"):
+        columns_one_by_one[(1,)](x, out, M=m, N=64, LAYOUT=layout, PART=16, num_warps=warps)
+    np.testing.assert_array_equal(out, x + 1)

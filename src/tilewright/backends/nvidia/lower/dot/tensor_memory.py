@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, constraints_of
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.shared_tiles import cluster_barrier
@@ -21,9 +22,9 @@ from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore, TmemSubslice
-from tilewright.ir.core import Value, buffer_type
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.tensor_memory import allocated, linear_memory, tensor_memory_encoding
 from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
@@ -60,8 +61,21 @@ class TensorBuffer:
 
 
 def memory_of(type: MemDescType) -> LinearLayout:
-    """The layout from row, col (in elements) and block to the tile."""
-    return linear_memory(tensor_memory_encoding(type.encoding), type.shape[-2:], type.element.bits)
+    """The layout from row, col (in elements) and block to the tile.
+
+    A part of an allocation lies as the whole does: further blocks of rows are as far away as all columns are wide.
+    """
+    shape, whole = type.shape[-2:], type.alloc_shape[-2:]
+    memory = linear_memory(tensor_memory_encoding(type.encoding), whole, type.element.bits)
+    if shape == whole:
+        return memory
+    bases = {name: [_within(step, shape) for step in steps] for name, steps in memory.bases.items()}
+    return from_bases(bases, zip(memory.out_names, shape, strict=True))
+
+
+def _within(step: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """A step in a part of this shape: none where the whole goes on to other parts."""
+    return tuple(distance if distance < extent else 0 for distance, extent in zip(step, shape, strict=True))
 
 
 # The program's columns
@@ -107,16 +121,16 @@ def _alloc(lowerer: Lowerer, op: TmemAlloc) -> None:
     address = w.emit(f"add i32 {base}, {column}") if column else base
     lowerer.bind_buffer(op.result, TensorBuffer(address))
     if op.source is not None:
-        _store_tile(lowerer, op.source, op.result, "true")
+        _store_tile(lowerer, op, op.source, op.result, "true")
 
 
 def _store(lowerer: Lowerer, op: TmemStore) -> None:
-    _store_tile(lowerer, op.value, op.buffer, lowerer.scalar(op.predicate))
+    _store_tile(lowerer, op, op.value, op.buffer, lowerer.scalar(op.predicate))
 
 
 def _load(lowerer: Lowerer, op: TmemLoad) -> None:
     source, result = op.buffer, op.result
-    plan = _plan(lowerer, result, source)
+    plan = _plan(lowerer, op, result, source)
     address = _address(lowerer, plan, source)
     words = [word for message in plan.messages for word in _load_message(lowerer, plan, message, address)]
     words = _after_wait(lowerer, words)
@@ -140,8 +154,8 @@ def _subslice(lowerer: Lowerer, op: TmemSubslice) -> None:
     lowerer.bind_buffer(op.result, TensorBuffer(moved))
 
 
-def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) -> None:
-    plan = _plan(lowerer, tile, buffer)
+def _store_tile(lowerer: Lowerer, op: Op, tile: Value, buffer: Value, predicate: str) -> None:
+    plan = _plan(lowerer, op, tile, buffer)
     address, registers = _address(lowerer, plan, buffer), lowerer.registers(tile)
     predicate = _of_one_warp(lowerer, plan, predicate)
     held = {first: registers[register] for register, first in enumerate(plan.first)}
@@ -157,10 +171,12 @@ def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) ->
     lowerer.assembly("tcgen05.wait::st.sync.aligned;", [])
 
 
-def _plan(lowerer: Lowerer, tile: Value, buffer: Value) -> Plan:
+def _plan(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> Plan:
     type = buffer_type(buffer)
     found = plan_access(lowerer.layout(tile), memory_of(type), type.element.bits)
-    assert found is not None, f"{tile.type} can be moved to and from {type}"
+    if found is None:
+        reason = "no instruction moves it there: take the layout that get_reg_layout gives"
+        raise refused(op, f"a tile {tile.type} for {type}", reason)
     return found
 
 
