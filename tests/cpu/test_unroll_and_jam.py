@@ -154,6 +154,16 @@ def test_text(name: str, golden: Callable[[str, str], None]) -> None:
     assert unroll_and_jam(module) is False
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(("op", "loads"), [("muli", 2), ("andi", 2), ("addi", 1), ("ori", 1)])
+def test_as_many_turns_as_go_together_are_told_by_a_product_or_by_bits_that_are_off(op: str, loads: int) -> None:
+    high = f"%eight = arith.constant 8 : i64\n    %high = arith.{op} %n, %eight : i64"
+    text = kernel().replace("%high = arith.constant 32 : i64", high).replace("%flag: i1)", "%flag: i1, %n: i64)")
+    module = module_of(text)
+    unroll_and_jam(module)
+    assert print_op(module).count("vector.load") == loads
+
+
 def test_later_turns_step_on_from_the_first_one() -> None:
     module = module_of(CASES["sums"])
     unroll_and_jam(module)
