@@ -11,6 +11,7 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS, Interpreter
 from tilewright.interpreter.memory import Memory
+from tilewright.interpreter.scaled_dots import unpack_fp4
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType, Type, f32, i32
@@ -78,3 +79,9 @@ def test_poison_is_some_value_of_its_type(type: Type) -> None:
     machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
     (found,) = machine.execute(Op.create("ub.poison", (), (type,)), [])
     assert (found.dtype, found.shape) == (numpy_dtype(type), type.shape or ())
+
+
+def test_two_numbers_of_four_bits_in_a_byte() -> None:
+    packed = np.array([[0x21, 0x4F]], np.uint8).view(np.int8)
+    np.testing.assert_array_equal(unpack_fp4(packed, 1), [[0.5, 1, -6, 2]])
+    np.testing.assert_array_equal(unpack_fp4(packed, 0), [[0.5, -6], [1, 2]])
