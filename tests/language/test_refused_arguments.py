@@ -43,6 +43,8 @@ REFUSED = {
         "tl.clamp(p, 0, 1)",
         "tl.clamp(i.to(tl.int8), -300, 300)",
         "tl.clamp(u, -1, 7)",
+        "tl.maximum(u, -1)",
+        "tl.umulhi(-1, u)",
         "tl.math.rsqrt(i)",
         "tl.umulhi(v, v)",
         "tl.div_rn(d, d)",

@@ -317,8 +317,11 @@ def _with_typed_number(tile: Tile, number: Any, *, operation: str) -> Pair:
     own = tile.type.scalar
     if isinstance(own, pointer_type):
         raise SemanticError(WrongOperandType(operation, own, "numbers"))
-    tile = cast(tile, promote(own, dtype_of_number(number)))
-    return tile, constant(number_as(number, tile.type.scalar), tile.type)
+    wanted = promote(own, dtype_of_number(number))
+    if not wanted.floating:
+        check_number(number, wanted)
+    tile = cast(tile, wanted)
+    return tile, constant(number_as(number, wanted), tile.type)
 
 
 def widened_bf16(tile: Tile) -> Tile:
