@@ -25,7 +25,14 @@ from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import TEXT, use_for_cpus
 from tilewright.compat.torch_blocks import note_rows
 from tilewright.compat.torch_bridge import torch, when_imported
-from tilewright.compat.torch_images import DECOMPOSITIONS, gather_folds, keep_images, keep_padding, split_variances
+from tilewright.compat.torch_images import (
+    DECOMPOSITIONS,
+    gather_folds,
+    join_borders,
+    keep_images,
+    keep_padding,
+    split_variances,
+)
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
@@ -136,6 +143,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (LOWERINGS, take_products),
     (LOWERINGS, leave_rows),
     (DECOMPOSITIONS, keep_images),
+    (DECOMPOSITIONS, join_borders),
     (LOWERINGS, keep_padding),
     (LOWERINGS, gather_folds),
     (LOWERINGS, split_variances),

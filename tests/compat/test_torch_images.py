@@ -96,6 +96,46 @@ def test_contiguous_images_are_padded_by_torch(run: Run) -> None:
     assert run(PADDINGS) == [whole, "False", whole, "False", "False"]
 
 
+CIRCLES = """
+import torch
+import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
+import tilewright.torch_compile
+
+torch.manual_seed(0)
+four, last = (2, 3, 8, 9), torch.channels_last
+cases = [  # size, borders, dtype, layout
+    (four, (1, 2, 3, 0), torch.float32, None), (four, (0, 0, 8, 8), torch.int64, None),
+    ((3, 8), (2, 3), torch.bfloat16, None), ((1, 2, 4, 5, 6), (1, 1, 2, 0, 0, 3), torch.float32, None),
+    (four, (1, 2, 3, 0), torch.float32, last), (four, (1, -1, 2, 2), torch.float32, None),
+]
+for number, (size, borders, dtype, layout) in enumerate([*cases, cases[0]]):
+    image = torch.randn(size).mul(9).to(dtype)
+    image = image if layout is None else image.to(memory_format=layout)
+    pad = lambda x: F.pad(x, borders, mode="circular")
+    torch.compiler.reset()
+    backend = "tilewright" if number < len(cases) else "inductor"
+    got, (text,) = run_and_get_code(torch.compile(pad, backend=backend), image)
+    expected = pad(image)
+    assert torch.equal(got, expected) and got.stride() == expected.stride()
+    print("_cat_" in text)
+pad = torch.compile(lambda x: F.pad(x, (1, 2, 3, 4), mode="circular"), backend="tilewright", dynamic=True)
+for height in (6, 9):
+    image = torch.randn(2, 3, height, 8)
+    assert torch.equal(pad(image), F.pad(image, (1, 2, 3, 4), mode="circular"))
+x, weight = torch.randn(four, requires_grad=True), torch.randn(2, 3, 12, 12)
+weigh = lambda x: (F.pad(x, (1, 2, 3, 1), mode="circular") * weight).sum()
+ours, = torch.autograd.grad(torch.compile(weigh, backend="tilewright")(x), x)
+torch.testing.assert_close(ours, *torch.autograd.grad(weigh(x), x))
+print("done")
+"""
+
+
+def test_circular_borders_are_joined(run: Run) -> None:
+    """`channels_last` images, borders that cut and other back ends have what torch makes of them."""
+    assert run(CIRCLES) == [*["True"] * 4, *["False"] * 3, "done"]
+
+
 VARIANCES = """
 import torch
 import torch.nn.functional as F

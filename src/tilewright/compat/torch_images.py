@@ -9,6 +9,8 @@ For a stride of one:
 Padding an image with contiguous rows by reflection or repetition is a copy of rows, which loads by index hide: these
 operators remain torch's own. `channels_last` images are copied pixel by pixel, in kernels as well.
 
+A circular border is a concatenation of an image and its edges, which has a kernel for each part, without masks.
+
 A group of channels of a `channels_last` image extends over two axes with others between them. Its variance follows from
 the means and variances of channels, which kernels compute along columns:
 
@@ -58,6 +60,29 @@ def _kept_where(is_kept: Callable[..., bool], apart: Operator, config: Any) -> O
         return NotImplemented if is_ours and is_kept(image, *rest) else apart(image, *rest)
 
     return decompose
+
+
+def join_borders(decompositions: Any) -> None:
+    """Let the module `DECOMPOSITIONS` make circular borders by concatenation, on CPUs where kernels are Triton's.
+
+    torch stores image and edges into what was stored before, which is a kernel that asks each pixel where it is.
+    """
+    torch, config = decompositions.torch, decompositions.config
+    whole, key = torch.ops.aten._pad_circular.default, torch._C.DispatchKey.CompositeImplicitAutograd
+
+    def pad(image: Any, padding: Sequence[Any]) -> Any:
+        contiguous = torch._prims_common.suggest_memory_format(image) == torch.contiguous_format
+        is_ours = config.cpu_backend == "triton" and image.device.type == "cpu" and not image.is_complex()
+        if not is_ours or not contiguous or not all(isinstance(each, int) and each >= 0 for each in padding):
+            return whole._op_dk(key, image, padding)
+        joined = image
+        for axis, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True), 1):
+            first = joined.narrow(-axis, joined.shape[-axis] - before, before)
+            joined = torch.cat([first, joined, joined.narrow(-axis, 0, after)], -axis)
+        return joined.contiguous()
+
+    whole.py_kernels[key] = pad
+    whole._dispatch_cache.clear()
 
 
 def keep_padding(lowerings: Any) -> None:
