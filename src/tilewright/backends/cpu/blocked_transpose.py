@@ -44,7 +44,7 @@ Facts = dict[Op, dict[str, Attribute]]
 
 
 def blocked_transpose(module: Op, target: Target) -> bool:
-    """Version nests of `module` (ttcir) by transposed square blocks where that pays; returns whether any were."""
+    """Version nests of `module` (ttcir) by transposed square blocks where that pays; returns whether it changed."""
     found = False
     for function in functions_of(module):
         nests = [op for op in function.ops_of(Nest) if not op.optimize_size]
@@ -57,10 +57,11 @@ def blocked_transpose(module: Op, target: Target) -> bool:
                 found |= _put_squares(b, nest, nest, facts, lanes, ())
                 continue
             for strides in _strides_across(nest):
+                found = True  # by the constant 1, also where there is no version
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
                 side = min(lanes, SIDE_AT_LAUNCH)
                 if facts := _facts(version, side):
-                    found |= _put_squares(b, nest, version, facts, side, strides)
+                    _put_squares(b, nest, version, facts, side, strides)
     return found
 
 
