@@ -75,7 +75,7 @@ def steps_of(passes: Sequence[Pass]) -> Steps:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_pass_hides_a_change(seed: int) -> None:
-    """Who is told that nothing changed need not verify the module."""
+    """A module is verified only behind passes that say that they changed it."""
     module = parse_module(RandomProgram(seed).text)
     for step in LISTS["cpu" if seed % 2 else "device"]:
         before = print_op(module)
