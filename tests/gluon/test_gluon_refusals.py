@@ -14,7 +14,7 @@ from tilewright.language.gluon.nvidia.blackwell import (
     tcgen05_commit,
     tcgen05_mma,
 )
-from tilewright.language.gluon.nvidia.hopper import cluster, fence_async_shared, mbarrier, tma
+from tilewright.language.gluon.nvidia.hopper import async_copy, cluster, fence_async_shared, mbarrier, tma
 
 
 @gluon.jit
@@ -134,3 +134,50 @@ def test_left_factors_lie_in_tensor_memory_as_they_are_read(rows: int, stride: i
         else:
             left_in_tensor_memory[(1,)](a, b, out, ROWS=rows, STRIDE=stride)
             np.testing.assert_array_equal(out, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@gluon.jit
+def copied_around_holes(x, out, PADDING: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    shared: gl.constexpr = gl.PaddedSharedLayout.with_identity_for([[16, PADDING]], [32, 64], [1, 0])
+    rows = gl.arange(0, 32, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    buffer = gl.allocate_shared_memory(gl.float16, [32, 64], shared)
+    async_copy.async_copy_global_to_shared(buffer, x + rows * 64 + columns)
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + rows * 64 + columns, buffer.load(layout))
+
+
+@pytest.mark.parametrize(("padding", "size"), [(8, 16), (2, 4), (1, 0)])
+def test_copies_that_run_on_are_as_large_as_holes_allow(padding: int, size: int) -> None:
+    """They had 16 bytes, wherever the holes were: behind one of 4 bytes they were misaligned."""
+    x = np.arange(32 * 64, dtype=np.float16).reshape(32, 64)
+    out = np.zeros_like(x)
+    with tilewright.simulate("cuda:80"):
+        if size:
+            kernel = copied_around_holes[(1,)](x, out, PADDING=padding)
+            np.testing.assert_array_equal(out, x)
+            assert f", 0x{size:x};" in kernel.asm["ptx"] or f", {size};" in kernel.asm["ptx"]
+        else:
+            with pytest.raises(tilewright.CompilationError) as caught:
+                copied_around_holes[(1,)](x, out, PADDING=padding)
+            assert "one copy moves 4 bytes or more, and here 2" in str(caught.value)
+
+
+@gluon.jit
+def part_of_a_part(out, SHARED: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    turned = gl.allocate_shared_memory(gl.int32, [16, 32], SHARED).permute((1, 0))
+    part = turned.slice(16, 16, 0)
+    part = part.slice(12, 4, 1)
+    part.store(gl.zeros(part.shape, gl.int32, layout=layout))
+
+
+@pytest.mark.quick
+def test_parts_of_parts_are_cut_as_the_whole_lies() -> None:
+    """The second cut was looked at as if the first part lay alone, and refused behind the passes."""
+    with tilewright.simulate("cuda:80"), pytest.raises(tilewright.CompilationError) as caught:
+        part_of_a_part[(1,)](np.zeros(1, np.int32), SHARED=gl.NVMMASharedLayout(128, 32, 2))
+    assert "axis 1 cannot be cut inside the swizzling pattern" in str(caught.value)
+    assert "part.slice(12, 4, 1)" in str(caught.value)

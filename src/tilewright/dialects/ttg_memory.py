@@ -132,7 +132,7 @@ def _cut_problem(source: MemDescType, result: MemDescType, cut: tuple[int, ...])
     if layout.rank != rank:
         return None
     try:
-        places = to_linear_layout(layout, source.shape).pseudo_invert()
+        places = to_linear_layout(layout, source.alloc_shape[-rank:]).pseudo_invert()  # it may be a part already
     except LayoutError:
         return None
     for axis in cut:

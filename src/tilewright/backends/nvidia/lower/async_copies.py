@@ -18,7 +18,13 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Move, Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_plan, buffer_pointer, has_other_copies
+from tilewright.backends.nvidia.lower.buffers import (
+    buffer_layout,
+    buffer_plan,
+    buffer_pointer,
+    has_other_copies,
+    unbroken,
+)
 from tilewright.backends.nvidia.lower.cache_hints import l2_hints
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering, constraints_of
@@ -62,7 +68,8 @@ def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> t
     bits = access_bits(pointers.type)
     known = max(vector_of(lowerer, pointers, mask), op.contiguity)
     offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(type))
-    plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MAX_BYTES * BYTE // bits), in_order=True)
+    most = min(known, MAX_BYTES * BYTE // bits, unbroken(type) or known)
+    plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=most, in_order=True)
     if plan.block is not None or has_other_copies(lowerer, pointers, type):
         raise refused(op, "an asynchronous copy to another block", "launch the kernel with num_ctas=1")
     size = len(plan.moves[0].registers) * bits // BYTE

@@ -225,11 +225,17 @@ def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[U
     Args:
         units: what the device can move at once, the best first.
     """
-    layout, bits, most = shared_layout(type), memory_bits(lowerer.element(type)), None
-    if isinstance(layout, PaddedShared):
-        units, most = (Unit.VECTOR,), min(size for pad in layout.pads for size in pad)
+    bits, most = memory_bits(lowerer.element(type)), unbroken(type)
+    if most is not None:
+        units = (Unit.VECTOR,)
     offsets = lowerer.layout(tile).invert_and_compose(buffer_layout(type))
     return plan_of(offsets, bits, units=units, most=most and min(most, MAX_BITS // bits))
+
+
+def unbroken(type: MemDescType) -> int | None:
+    """The elements of a buffer with holes that lie together at a multiple of their size; None without holes."""
+    layout = shared_layout(type)
+    return min(size for pad in layout.pads for size in pad) if isinstance(layout, PaddedShared) else None
 
 
 def _view(lowerer: Lowerer, op: MemDescView) -> None:
