@@ -278,3 +278,14 @@ def test_the_argument_1_is_a_constant_as_in_compiled_kernels() -> None:
     ones[(1,)](x, out, 1, (1, 2), rows, B=16)
     wrapped, wide = x + np.int8(1), x.astype(np.int32)
     np.testing.assert_array_equal(out.reshape(5, 16), [wrapped, wrapped, wide + 2, wide + 1 + (1 - 16), x])
+
+
+@tw.jit(interpret=True)
+def distances(out, n):
+    tl.store(out, abs(n - 3))
+
+
+def test_abs_takes_constants() -> None:
+    out = np.zeros(1, np.int32)
+    distances[(1,)](out, 1)
+    assert out[0] == 2

@@ -29,7 +29,7 @@ def maximum(*values: Any, **options: Any) -> Any:
 
 def absolute(value: Any) -> Any:
     """`abs(a)`."""
-    return math.abs(value) if isinstance(value, Tile) else builtins.abs(value)
+    return math.abs(value) if isinstance(value, Tile) else builtins.abs(unwrap(value))
 
 
 def is_instance(value: Any, kinds: Any) -> bool:

@@ -83,9 +83,15 @@ def debug_barrier() -> None:
     active().emit("gpu.barrier")
 
 
-def hint(name: str, tile: Tile, values: Any) -> Tile:
-    """Note what the user promises about `tile` (per axis) on the op that computes it; returns `tile`."""
+def hint(name: str, tile: Any, values: Any) -> Any:
+    """Note what the user promises about `tile` (per axis) on the op that computes it; returns `tile`.
+
+    A number, as the argument 1 is one, tells itself what it is a multiple of.
+    """
     promised = constant_shape(values, "values")
+    if not isinstance(tile, Tile):
+        dtype_of_number(unwrap(tile))
+        return tile
     if len(promised) != max(1, len(tile.type.shape)):
         raise SemanticError(BadArgument(name, "values", promised, "one number per axis"))
     owner: Op | Block | None = tile.handle.owner
