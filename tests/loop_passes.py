@@ -71,10 +71,10 @@ def check_all_passes(text: str, target: Target, trial: Trial) -> Op:
 
 def _changing(module: Op, passes: Sequence[Pass]) -> Iterator[str]:
     """The names of the passes that change `module`, each once it has."""
-    before = print_op(module)
+    before = print_op(module, names=False)
     for step in passes:
         says = step.function(module)
-        after = print_op(module)
+        after = print_op(module, names=False)
         if after != before:
             assert says is not False, f"{step.name} says that nothing changed"
             verify(module)

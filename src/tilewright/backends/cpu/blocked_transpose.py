@@ -14,7 +14,7 @@ a stride of 1, there is a version for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
@@ -44,11 +44,11 @@ Facts = dict[Op, dict[str, Attribute]]
 
 
 def blocked_transpose(module: Op, target: Target) -> bool:
-    """Version nests of `module` (ttcir) by transposed square blocks where that pays; returns whether it changed."""
+    """Version nests of `module` (ttcir) by transposed square blocks where that pays; returns whether any were."""
     found = False
     for function in functions_of(module):
         nests = [op for op in function.ops_of(Nest) if not op.optimize_size]
-        b = LoopBuilder(Block(), entry=function.body)
+        b, kept = LoopBuilder(Block(), entry=function.body), set(function.body)
         for nest in nests:
             b.location, lanes = nest.location, _side(nest, target)
             if not lanes:
@@ -57,12 +57,22 @@ def blocked_transpose(module: Op, target: Target) -> bool:
                 found |= _put_squares(b, nest, nest, facts, lanes, ())
                 continue
             for strides in _strides_across(nest):
-                found = True  # by the constant 1, also where there is no version
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
                 side = min(lanes, SIDE_AT_LAUNCH)
-                if facts := _facts(version, side):
-                    _put_squares(b, nest, version, facts, side, strides)
+                facts = _facts(version, side)
+                if facts and _put_squares(b, nest, version, facts, side, strides):
+                    found = True
+                else:
+                    for op in version.walk():
+                        op.drop_uses()
+        _erase_unused(op for op in function.body if op not in kept)
     return found
+
+
+def _erase_unused(ops: Iterable[Op]) -> None:
+    """Erase the constants among `ops` that versions would have needed which were not put in place."""
+    for op in [op for op in ops if op.definition.constant and not any(result.uses for result in op.results)]:
+        op.erase()
 
 
 def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
