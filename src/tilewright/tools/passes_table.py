@@ -18,7 +18,7 @@ SECTIONS = {
     "inline_tiles": "tiles-to-nests.md#calls-pass-scalars-only",
     "check_legality": "tiles-to-nests.md#legality-unsupported-ops-are-refused",
     "order_programs": "tiles-to-nests.md#the-order-of-programs",
-    "group_programs": "tiles-to-nests.md#the-order-of-programs",
+    "group_programs": "tiles-to-nests.md#programs-of-products-that-share-columns",
     "interchange_programs": "tiles-to-nests.md#programs-that-share-tiles-cyclically",
     "if_conversion": "tiles-to-nests.md#if-conversion-in-combine-functions",
     "expand_map": "tiles-to-nests.md#mapped-functions",
