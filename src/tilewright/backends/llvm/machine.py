@@ -18,7 +18,6 @@ from _thread import RLock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -415,7 +414,7 @@ LONG_TEXT = 20_000
 LONG_TEXT_SETTINGS = (("--disable-copyprop", "--disable-copyprop=false"),)
 """Options for a long text: hardly a copy is left behind the passes that look for copies before."""
 
-FILES_OF_SETTINGS = tuple(str(Path(__file__).with_name(f"options_{name}.txt")) for name in ("set", "back"))
+FILES_OF_SETTINGS = tuple(f"{__file__.removesuffix('machine.py')}options_{name}.txt" for name in ("set", "back"))
 """`SETTINGS` as LLVM reads them from files: in one call of 20 µs, while setting an option takes 10 each time."""
 
 
