@@ -20,8 +20,8 @@ MODULES = [
     "softmax",
     "vector_add",
 ]
-LIMIT = (1 << 20) + (1 << 18)
-"""The panels of products that a Zen 5 keeps for the next programs, and 256 KiB for all else, in bytes."""
+LIMIT = (1 << 20) + (512 << 10)
+"""The panels of products that a Zen 5 keeps for the next programs, and 512 KiB for all else, in bytes."""
 
 
 @pytest.mark.slow
