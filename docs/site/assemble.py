@@ -20,7 +20,7 @@ SECTIONS = {
     "Tutorials": "tutorials",
     "Users": "users",
     "Kernel authors": "authors",
-    "Coming from elsewhere": "coming",
+    "Coming from another tool": "coming",
     "Contributors": "contributors",
 }
 """The sections of the index, and the folders of their pages on the site."""
