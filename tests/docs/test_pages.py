@@ -124,6 +124,13 @@ def test_each_pass_of_the_cpu_is_shown_at_work(name: str) -> None:
     assert any(re.search(rf"\b{name}\b", program.code) and "parse_module" in program.code for program in shown)
 
 
+def test_the_site_has_a_folder_for_each_section_of_the_index() -> None:
+    """Only tests with the libraries that build it would notice."""
+    headings = re.findall(r"^## \d+\. ([^:\n]*)", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    folders = re.findall(r'^    "([^"]+)": "\w+",$', (ROOT / "docs" / "site" / "assemble.py").read_text(), re.MULTILINE)
+    assert headings == folders
+
+
 def test_index_names_every_page_once() -> None:
     index = ROOT / "docs" / "index.md"
     listed = [target for page, target in links() if page == index and not target.startswith("../")]
