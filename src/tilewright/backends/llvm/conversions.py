@@ -241,12 +241,17 @@ def _round_double(x: Lanes, *, to_odd: bool) -> Lanes:
     return single.from_bits(bits)
 
 
+def two_sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """The rounded sum, and what is missing from the exact one (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
 def odd_sum(a: Lanes, b: Lanes) -> Lanes:
     """The sum of doubles rounded to odd: of its two neighbours the one whose last bit is 1, if it is not exact."""
     k = a.kind
-    total = a + b
-    part = total - a
-    lost = (a - (total - part)) + (b - part)
+    total, lost = two_sum(a, b)
     bits = total.bits
     even = (bits & 1).equals(0)
     outwards = k.compare("ogt", lost, 0.0).equals(k.compare("ogt", total, 0.0))

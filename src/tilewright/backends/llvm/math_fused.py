@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import inf
 
-from tilewright.backends.llvm.conversions import odd_sum
+from tilewright.backends.llvm.conversions import odd_sum, two_sum
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import suffix
 
@@ -73,10 +73,10 @@ def _summed(a: Lanes, b: Lanes, c: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     distance = integers.maximum(integers.minimum(z_power - scale, REACH), -REACH)
     scale = integers.maximum(scale, z_power - REACH)
     z = k.select(c.equals(0.0), 0.0, z) * _power(k, distance)
-    high, low = _product(x, y)
-    near, lost = _sum(z, low)
-    total, rest = _sum(high, near)
-    return *_sum(total, odd_sum(lost, rest)), scale
+    high, low = _two_product(x, y)
+    near, lost = two_sum(z, low)
+    total, rest = two_sum(high, near)
+    return *two_sum(total, odd_sum(lost, rest)), scale
 
 
 def _rounded(total: Lanes, tail: Lanes, scale: Lanes, mode: str) -> Lanes:
@@ -86,7 +86,7 @@ def _rounded(total: Lanes, tail: Lanes, scale: Lanes, mode: str) -> Lanes:
     is_coarse = abs(total) <= _power(k, LEAST - low_scale)
     step = k.with_sign_of(_power(k, SMALLEST_STEP + FRACTION - low_scale), total)
     magic = k.select(is_coarse, step, 0.0)
-    stepped, lost = _sum(magic, total)
+    stepped, lost = two_sum(magic, total)
     last = odd_sum(lost, tail)
     rounded = stepped + last
     half = scale.shift_signed(1)
@@ -126,15 +126,8 @@ def _power(k: LaneType, exponent: Lanes) -> Lanes:
     return k.from_bits((exponent + BIAS) << FRACTION)
 
 
-def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """The sum, and what rounding has taken from it (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """The product, and what rounding has taken from it (Dekker)."""
+def _two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """The rounded product, and what is missing from the exact one (Dekker)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = map(_halves, (a, b))
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low

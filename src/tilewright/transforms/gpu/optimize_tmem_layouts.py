@@ -79,10 +79,14 @@ def _part(at: TileOps, access: Access, half: MemDescType, number: int) -> Value:
 
 
 def _is_in_halves(op: Op) -> bool:
-    if not isinstance(op, Reshape) or op.allow_reorder:
-        return False
-    rows, *columns = tile_type(op.source).shape
-    return tile_type(op.result).shape == (rows, 2, *(extent // 2 for extent in columns))
+    """Whether `op` takes the two halves of columns apart."""
+    return isinstance(op, Reshape) and not op.allow_reorder and _are_halves(op.result, op.source)
+
+
+def _are_halves(halves: Value, whole: Value) -> bool:
+    """Whether `halves` has the shape of the two halves of the columns of `whole`."""
+    rows, *columns = tile_type(whole).shape
+    return tile_type(halves).shape == (rows, 2, *(extent // 2 for extent in columns))
 
 
 def _is_turned(op: Op) -> bool:
@@ -163,10 +167,7 @@ def _before_conversions(value: Value) -> Value:
 
 def _is_whole(op: Op) -> bool:
     """Whether `op` puts two halves of columns side by side."""
-    if not isinstance(op, Reshape) or op.allow_reorder:
-        return False
-    rows, *columns = tile_type(op.result).shape
-    return tile_type(op.source).shape == (rows, 2, *(extent // 2 for extent in columns))
+    return isinstance(op, Reshape) and not op.allow_reorder and _are_halves(op.source, op.result)
 
 
 def _store_halves(store: TmemStore) -> bool:
