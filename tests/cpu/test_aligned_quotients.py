@@ -12,7 +12,7 @@ from guarded_memory import between_guards
 import tilewright as tw
 import tilewright.language as tl
 from machine_levels import compiled_for
-from tilewright.backends.cpu.affine import MOST_ALIGNED, multiple_of
+from tilewright.backends.cpu.affine import MAX_ALIGNMENT, multiple_of
 from tilewright.dialects.arith import Division
 from tilewright.dialects.vector import lanes_of
 from tilewright.ir.core import Op
@@ -181,7 +181,7 @@ def test_multiples() -> None:
     """)
     of_names = {value.name: multiple_of(value) for op in module.walk() for value in op.results}
     assert of_names == {
-        "c0": MOST_ALIGNED, "c8": 8, "c12": 4, "product": 8, "sum": 4, "difference": 8, "longer": 4, "both": 32,
+        "c0": MAX_ALIGNMENT, "c8": 8, "c12": 4, "product": 8, "sum": 4, "difference": 8, "longer": 4, "both": 32,
         "quotient": 1, "narrow": 1,
     }  # fmt: skip
     assert [multiple_of(op.operands[1]) for op in module.walk() if op.name == "tt.store"] == [4, 8]

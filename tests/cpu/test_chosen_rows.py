@@ -105,7 +105,7 @@ def test_rows_on_their_way_into_a_buffer_are_asked_for(cpu: str, how: str, asks:
 
 @pytest.mark.parametrize("is_far", [False, True])
 def test_a_copy_asks_within_its_row_if_the_launch_is_large(monkeypatch: pytest.MonkeyPatch, is_far: bool) -> None:
-    change_costs(monkeypatch, asks_ahead=0 if is_far else 1 << 20)
+    change_costs(monkeypatch, max_prefetched_grid=0 if is_far else 1 << 20)
     columns, index = 512, np.array([3, 0, 3], np.int32)
     module = loops_of(choose_flat, (X, INDEX, X, 16, 16), "znver5", B=BLOCK)
     x, out = np.arange(ROWS * columns, dtype=np.float32), np.zeros(len(index) * columns, np.float32)

@@ -83,8 +83,8 @@ def test_columns_side_by_side_are_what_they_are_one_by_one(
     monkeypatch.setenv("TILEWRIGHT_CPU", level)
     found = []
     for vectors in (8, 1):
-        monkeypatch.setattr("tilewright.backends.cpu.choose_widths.LEAST_COLUMNS", 1)
-        monkeypatch.setattr("tilewright.backends.cpu.choose_widths.MOST_COLUMNS", vectors)
+        monkeypatch.setattr("tilewright.backends.cpu.choose_widths.MIN_COLUMNS", 1)
+        monkeypatch.setattr("tilewright.backends.cpu.choose_widths.MAX_COLUMNS", vectors)
         monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
         out = np.full(columns, -5, np.float32)
         tw.jit(kernel)[(1,)](x, out, ROWS - 3, R=ROWS, X=columns)

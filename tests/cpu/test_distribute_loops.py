@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.distribute_loops import FEWEST_ROWS, distribute_loops
+from tilewright.backends.cpu.distribute_loops import MIN_ROWS, distribute_loops
 from tilewright.dialects.cpu import Alloc, Nest
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
@@ -137,7 +137,7 @@ def decay(x, rates, out, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS:
     tl.store(out + at, total, (r < rows)[:, None])
 
 
-@pytest.mark.parametrize(("height", "rows"), [(FEWEST_ROWS // 2, 3), (FEWEST_ROWS, 8), (64, 0), (64, 50), (64, 64)])
+@pytest.mark.parametrize(("height", "rows"), [(MIN_ROWS // 2, 3), (MIN_ROWS, 8), (64, 0), (64, 50), (64, 64)])
 def test_decaying_sums(height: int, rows: int) -> None:
     rng, width, steps = np.random.default_rng(rows), 16, 4
     x, rates = rng.standard_normal((steps, height, width), np.float32), rng.standard_normal(height, np.float32)
@@ -149,7 +149,7 @@ def test_decaying_sums(height: int, rows: int) -> None:
     kernel: Any = decay[(1,)](x, rates, out, rows, ROWS=height, COLUMNS=width, STEPS=steps)
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
     has_vectors = any("math.exp2" in line and f"tensor<{height}xf32>" in line for line in rows_of_nests(kernel))
-    assert has_vectors == (height >= FEWEST_ROWS)
+    assert has_vectors == (height >= MIN_ROWS)
 
 
 def rows_of_nests(kernel: Any) -> list[str]:
@@ -255,7 +255,7 @@ def normal_rows(x, y, out, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + at, centred * scale[:, None])
 
 
-@pytest.mark.parametrize(("rows", "columns", "nests"), [(64, 32, 2), (FEWEST_ROWS // 2, 32, 0), (16, 256, 0)])
+@pytest.mark.parametrize(("rows", "columns", "nests"), [(64, 32, 2), (MIN_ROWS // 2, 32, 0), (16, 256, 0)])
 def test_one_reduction_after_the_other(rows: int, columns: int, nests: int) -> None:
     rng = np.random.default_rng(rows)
     x, y = (rng.standard_normal((extent, columns), np.float32) for extent in (rows, columns))

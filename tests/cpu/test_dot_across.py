@@ -118,6 +118,6 @@ def test_the_next_columns_are_asked_for() -> None:
 
 def test_the_result_is_asked_for_where_that_pays_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the last turn each block asks for rows of 256 bytes, by the lines of B where its rows are as long."""
-    change_costs(monkeypatch, asked_results=True)
+    change_costs(monkeypatch, prefetched_results=True)
     assert lines_asked_for() == [2 + 1, 4 + 1, 8 + 1]
     assert lines_asked_for(b_step=1) == [4 + 1], "of the result or of B, before A"

@@ -12,7 +12,7 @@ import tilewright as tw
 import tilewright.language as tl
 from machine_levels import compiled_for
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.nest.combine import FEWEST_LANES, Combine
+from tilewright.backends.cpu.nest.combine import MIN_LANES, Combine
 from tilewright.backends.cpu.nest.extremes import extreme_kind
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.tt_reduce import Reduce
@@ -109,7 +109,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("lanes", [FEWEST_LANES // 2, FEWEST_LANES, 16, 32])
+@pytest.mark.parametrize("lanes", [MIN_LANES // 2, MIN_LANES, 16, 32])
 @pytest.mark.parametrize(("type", "least"), [("f32", False), ("f32", True), ("f64", False), ("f64", True)])
 def test_all_bits_are_those_of_one_step_after_the_other(lanes: int, type: str, least: bool) -> None:
     """Sixteen rows of each kind of numbers."""

@@ -57,7 +57,7 @@ def test_a_masked_load_and_store_is_a_few_lines():
     # NEON and SSE have no masks: lane by lane. AMD's processors with AVX2 also ask whether all lanes are on, and Zen 5
     # asks ahead for what it loads under masks.
     target = host_target()
-    most = {128: 95, 256: 62}.get(target.vector_bits, 56 if target.costs.asked_under_mask else 54)
+    most = {128: 95, 256: 62}.get(target.vector_bits, 56 if target.costs.prefetched_under_mask else 54)
     assert long.asm["llir"].count("\n") - short.asm["llir"].count("\n") <= 8 * most
 
 

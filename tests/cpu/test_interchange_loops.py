@@ -435,16 +435,16 @@ def test_remainders_of_what_is_carried(n: int) -> None:
 
 
 @tw.jit
-def known_turns(x, out, TURNS: tl.constexpr):
+def known_trip_count(x, out, ITERATIONS: tl.constexpr):
     lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)
-    for start in range(0, 1024 * TURNS, 1024):
+    for start in range(0, 1024 * ITERATIONS, 1024):
         total += tl.load(x + start + lane)
     tl.store(out, tl.sum(total, 0))
 
 
 @pytest.mark.parametrize(("turns", "goes_inside"), [(4, True), (5, False)])
 def test_where_the_turns_are_known_there_is_one_version(turns: int, goes_inside: bool) -> None:
-    text = known_turns.warmup(matrix(), matrix(), TURNS=turns, grid=(1,)).asm["ttcir"]
+    text = known_trip_count.warmup(matrix(), matrix(), ITERATIONS=turns, grid=(1,)).asm["ttcir"]
     assert ("cpu.accumulate" in text) is goes_inside
     assert ("scf.for" in text) is not goes_inside
     assert "scf.if" not in text
@@ -470,4 +470,4 @@ def test_turns_that_are_known(bounds: tuple[int | None, ...], turns: int | None)
     low, high, step = ("%n" if bound is None else f"%{i}" for i, bound in enumerate(bounds))
     lines = [*numbers, f"scf.for %i = {low} to {high} step {step} : i32 {{", "}", "tt.return"]
     module = parse_module("\n".join(["tt.func @f(%n: i32) {", *lines, "}"]))
-    assert [interchange_loops.known_turns(op) for op in module.walk() if isinstance(op, For)] == [turns]
+    assert [interchange_loops.known_trip_count(op) for op in module.walk() if isinstance(op, For)] == [turns]

@@ -9,8 +9,8 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu import seen_lanes
-from tilewright.backends.cpu.seen_lanes import stores_of
+from tilewright.backends.cpu import demanded_lanes
+from tilewright.backends.cpu.demanded_lanes import stores_of
 from tilewright.dialects.cpu import CpuDot, Write
 from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
@@ -80,8 +80,8 @@ def test_what_is_known_of_later_buffers_changes_nothing(kernel: Any, arguments: 
 
 def test_buffers_that_are_filled_one_from_the_other_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     followed: list[Op] = []
-    moved = seen_lanes._moved
-    monkeypatch.setattr(seen_lanes, "_moved", lambda op, axes: followed.append(op) or moved(op, axes))
+    moved = demanded_lanes._moved
+    monkeypatch.setattr(demanded_lanes, "_moved", lambda op, axes: followed.append(op) or moved(op, axes))
     costs = []
     for count in (8, 32):
         followed.clear()

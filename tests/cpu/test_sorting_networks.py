@@ -160,12 +160,12 @@ def test_what_one_network_orders_another_orders_anew() -> None:
 
 
 @tw.jit
-def by_sums_of_sums(x, out, N: tl.constexpr, TURNS: tl.constexpr):
+def by_sums_of_sums(x, out, N: tl.constexpr, ITERATIONS: tl.constexpr):
     i = tl.arange(0, N)
     value = tl.load(x + i)
     before, wants_larger = (i & 1) != 0, (i & 2) != 0
     first, partners = i, value & 1
-    for _ in tl.static_range(TURNS):
+    for _ in tl.static_range(ITERATIONS):
         before, wants_larger = wants_larger, before ^ wants_larger
         first, partners = partners, first ^ partners
     partner = tl.gather(value, i ^ 1, 0)

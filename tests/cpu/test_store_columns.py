@@ -11,7 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.store_columns import FEWEST_ROWS, store_columns
+from tilewright.backends.cpu.store_columns import MIN_ROWS, store_columns
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.dialects.cpu import Nest
 from tilewright.dialects.tt_shape import Trans
@@ -130,7 +130,7 @@ def test_a_nest_that_goes_along_columns_stores_the_same(how: str, width: int, pi
 
 @pytest.mark.parametrize(("how", "rows", "turned"), [
     ("", 32, 1), ("gap", 32, 1), ("kept", 32, 1), ("everything", 32, 1), ("dense", 32, 0), ("loaded", 32, 0),
-    ("", FEWEST_ROWS // 2, 0),
+    ("", MIN_ROWS // 2, 0),
 ])
 def test_only_rows_that_lie_anywhere_with_columns_apart_are_turned(how: str, rows: int, turned: int) -> None:
     module = ttcir(how, rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.cpu.turn_order import in_order
+from tilewright.backends.cpu.iteration_order import in_order
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.dialects.scf import Parallel
 from tilewright.interpreter.run_ir import run_ir

@@ -24,7 +24,7 @@ from tilewright.ir.types import IntType
 from tilewright.support.cached_property import cached_property
 from tilewright.support.exact_rounding import Array
 
-DEEPEST = 64
+MAX_DEPTH = 64
 """Max depth of the ops through which a mask is followed."""
 
 
@@ -45,7 +45,7 @@ ALL = Mask()
 
 def mask_of(forms: ValueForms, value: Value | None, place: Value) -> Mask:
     """The conditions in the mask `value`, a tile of truth values or one of them, of an access at `place`."""
-    return ALL if value is None else _Masks(forms, place).of(value, DEEPEST)
+    return ALL if value is None else _Masks(forms, place).of(value, MAX_DEPTH)
 
 
 class _Masks:

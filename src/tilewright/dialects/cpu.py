@@ -255,13 +255,13 @@ class CpuDot(Op):
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
         b_shared: programs that follow one another have the same B.
         zero_init: what `accumulator` held before is not read …
-        first_turn: … in the first turn of the loop whose body the op stands in.
+        first_iteration: … in the first iteration of the loop around the op.
     """
 
     __slots__ = ()
     a, b, accumulator, seen = Operand(0), Operand(1), Operand(2), Operands(3)
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
-    b_shared, first_turn = Flag("b_shared"), Flag("first_turn")
+    b_shared, first_iteration = Flag("b_shared"), Flag("first_iteration")
 
 
 def _verify_matmul(op: Matmul) -> None:

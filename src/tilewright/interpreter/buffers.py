@@ -176,7 +176,7 @@ def _redirect(machine: Interpreter, op: Op, condition: Any, buffer: Any, pointer
 def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     values, loop = machine.environment, op.parent
-    is_first = op.first_turn and isinstance(loop, For) and values[loop.induction_variable] == values[loop.low]
+    is_first = op.first_iteration and isinstance(loop, For) and values[loop.induction_variable] == values[loop.low]
     start = np.zeros_like(c) if op.zero_init or is_first else c
     c[...] = multiply_add(a, b, start)
 

@@ -33,7 +33,7 @@ WARPS = 4
 """Warps of a group, one below the other."""
 COLUMNS = 8
 """Columns of which one instruction has a multiple."""
-MOST_COLUMNS = 256
+MAX_COLUMNS = 256
 """Columns of the largest instruction."""
 READABLE = (NVMMASharedLayout, SharedLinearLayout)
 """Layouts of operands in shared memory."""
@@ -78,7 +78,7 @@ def _check_sums(sums: distributed_type, bits: int) -> None:
         raise _refused(f"acc has the layout {layout}", str(_fitting(sums, bits)))
     shape = checked(lambda: shape_per_cta(layout.encoding, sums.shape))
     rows, columns, depth = layout.instr_shape
-    fits = rows == ROWS and not columns % COLUMNS and columns <= MOST_COLUMNS and not shape[1] % columns
+    fits = rows == ROWS and not columns % COLUMNS and columns <= MAX_COLUMNS and not shape[1] % columns
     if shape[0] % (ROWS * WARPS) or layout.warps_per_cta[0] % WARPS or not fits or depth * bits != DEPTH_BITS:
         problem = f"acc has the layout {layout} and in each CTA the shape {[*shape]}, and operands have {bits} bits"
         raise _refused(problem, f"{ROWS * WARPS} rows or more and {_fitting(sums, bits)}")
@@ -86,7 +86,7 @@ def _check_sums(sums: distributed_type, bits: int) -> None:
 
 def _fitting(sums: distributed_type, bits: int) -> NVMMADistributedLayout:
     """A layout that fits, of one CTA."""
-    shape = [ROWS, min(max(sums.shape[1], COLUMNS), MOST_COLUMNS), DEPTH_BITS // bits]
+    shape = [ROWS, min(max(sums.shape[1], COLUMNS), MAX_COLUMNS), DEPTH_BITS // bits]
     return NVMMADistributedLayout([3, 0], [context().warps, 1], shape)
 
 

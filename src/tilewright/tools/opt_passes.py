@@ -72,8 +72,8 @@ from tilewright.transforms.gpu.promote_lhs_to_tmem import promote_lhs_to_tmem
 from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
+from tilewright.transforms.gpu.tensor_memory_accumulators import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
-from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning

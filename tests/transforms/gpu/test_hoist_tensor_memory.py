@@ -10,7 +10,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory
+from tilewright.transforms.gpu.tensor_memory_accumulators import hoist_tensor_memory
 
 LOOP = """
 #sums = #ttg.blocked<{sizePerThread = [1, 64], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [0, 1]}>

@@ -8,7 +8,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
+from tilewright.transforms.gpu.tensor_memory_accumulators import remove_tensor_memory_tokens
 
 MEMORY = "!ttg.memdesc<128x64xf32, #tmem, #ttng.tensor_memory, mutable>"
 FACTORS = [f"!ttg.memdesc<{shape}xf16, #shared, #ttg.shared_memory>" for shape in ("128x64", "64x64")]

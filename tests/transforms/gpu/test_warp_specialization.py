@@ -14,7 +14,7 @@ from tilewright.ir.verifier import verify
 from tilewright.tools.opt_run import read_module
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions
-from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
+from tilewright.transforms.gpu.tensor_memory_accumulators import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops

@@ -41,7 +41,7 @@ Interval = tuple[int, int]
 FARTHEST = 50
 """Max number of ops through which a range is followed."""
 
-MOST_ALIGNED = 1 << 16
+MAX_ALIGNMENT = 1 << 16
 """Max power of two that is looked for in a number; 0 is a multiple of all."""
 
 
@@ -204,12 +204,12 @@ def _divides_with_sign(op: Op) -> bool:
 def multiple_of(number: Value | int, ops: int = FARTHEST) -> int:
     """A power of two that divides `number`, derived from a few ops; sums and products may wrap."""
     if isinstance(number, int):
-        return min(number & -number or MOST_ALIGNED, MOST_ALIGNED)
+        return min(number & -number or MAX_ALIGNMENT, MAX_ALIGNMENT)
     known = integer_of(number)
     if known is not None:
         return multiple_of(known)
     rule, parts = _multiple_by(number)
-    return min(rule(*(multiple_of(part, ops // 2) for part in parts)), MOST_ALIGNED) if rule and ops else 1
+    return min(rule(*(multiple_of(part, ops // 2) for part in parts)), MAX_ALIGNMENT) if rule and ops else 1
 
 
 def _multiple_by(number: Value) -> tuple[Callable[..., int] | None, Sequence[Value]]:

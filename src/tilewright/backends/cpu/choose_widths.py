@@ -26,7 +26,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import PointerType, TensorType, i64
 
-LEAST_COLUMNS, MOST_COLUMNS = 2, 8
+MIN_COLUMNS, MAX_COLUMNS = 2, 8
 """Min and max vectors of columns side by side: a few lines of a row one after the other, as processors fetch them."""
 
 UNROLLED = 48
@@ -76,13 +76,13 @@ def _columns(nest: Nest, target: Target) -> int:
     """The vectors of columns side by side: what is reduced down them takes a quarter of the registers at most."""
     folds = [sink for sink in nest.sinks if isinstance(sink, Fold)]
     if not all(isinstance(fold, Reduce) for fold in folds):
-        return LEAST_COLUMNS
+        return MIN_COLUMNS
     carried = max(1, sum(len(fold.results) for fold in folds))
     computed = [(op, tile_type(v).numel) for op in nest.body for v in op.results if _is_computed(op, v)]
     whole = max((numel for _, numel in computed), default=0)  # less is computed once for all rows
     size = sum(min(cost(op), LONG) for op, numel in computed if numel == whole) + carried
-    most = min(MOST_COLUMNS, target.costs.registers // (4 * carried), UNROLLED // size)
-    return max(LEAST_COLUMNS, 1 << max(most, 1).bit_length() - 1)
+    most = min(MAX_COLUMNS, target.costs.registers // (4 * carried), UNROLLED // size)
+    return max(MIN_COLUMNS, 1 << max(most, 1).bit_length() - 1)
 
 
 def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> int:

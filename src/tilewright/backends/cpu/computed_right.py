@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
 from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
-from tilewright.backends.cpu.merge_turns import users_of
+from tilewright.backends.cpu.merge_iterations import users_of
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.cpu import Alloc, GuardedStore, Matmul, Nest, Write
 from tilewright.dialects.scf import For

@@ -37,9 +37,9 @@ from tilewright.backends.cpu.nest.lane_values import (
 )
 from tilewright.backends.cpu.nest.loads import is_on, single_address
 from tilewright.backends.cpu.nest.versions import at, rely
-from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.next_iteration import NextIteration
 from tilewright.backends.cpu.order_programs import order_of
-from tilewright.backends.cpu.tiles_ahead import computed_from, result_rows, rows_ahead, rows_of_next_program
+from tilewright.backends.cpu.prefetch_tiles import computed_from, result_rows, rows_ahead, rows_of_next_program
 from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
@@ -157,7 +157,7 @@ class _Products:
     def _product(self, b: LoopBuilder, op: CpuDot) -> None:
         """Build the products of a dot, one for each matrix of a batch."""
         spec, batches, places = spec_of(op), batches_of(op), (op.a, op.b, op.accumulator)
-        if op.first_turn:
+        if op.first_iteration:
             loop = self.loops[-1]
             spec = replace(spec, zero_init=b.compare("eq", loop.induction_variable, loop.low))
         if batches > 1:
@@ -167,7 +167,7 @@ class _Products:
             return
         found = [self._prefetch(b, op, v) for v in (op.a, op.b)]
         soon = [replace(tile, operand=number) for number, tile in enumerate(found) if tile is not None]
-        result = self._behind_the_loop(b, op) if soon and self.target.costs.asked_results else None
+        result = self._behind_the_loop(b, op) if soon and self.target.costs.prefetched_results else None
         left, right, spec = self._in_place(b, op, spec)
         put_matmul(b, spec, [left, right, op.accumulator], soon if result is None else [*soon, result])
 
@@ -198,14 +198,14 @@ class _Products:
         """The memory that an operand is read from in the next iteration of the loop around."""
         if buffer in self.computed and self.loops:
             load, nest = self.computed[buffer]
-            turn = NextTurn(b, self.loops[-1], self.written, operand_of)
+            turn = NextIteration(b, self.loops[-1], self.written, operand_of)
             return rows_ahead(b, load, nest, turn.value) if nest.block is op.block else None
         if buffer not in self.tiles or not self.loops:
             return None
         tile, place = self.tiles[buffer]
         if place.pitch is None:
             return None
-        pointer = tile.first(NextTurn(b, self.loops[-1], self.written, operand_of))
+        pointer = tile.first(NextIteration(b, self.loops[-1], self.written, operand_of))
         if pointer is None:
             return None
         size, (rows, columns) = max(1, tile_of(buffer.type).element.bits // 8), tile.extents
@@ -379,7 +379,7 @@ class _Tile:
             return lane.offset.stride
         return 1
 
-    def first(self, turn: NextTurn) -> Value | None:
+    def first(self, turn: NextIteration) -> Value | None:
         """The address of the first element in another iteration; None if it has none of its own."""
         c = Context(turn.b, turn.value, 1)
         lane = evaluate(c, self.source.load.pointer, (ZERO, ZERO))

@@ -38,7 +38,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.types import i64
 
-FEWEST_ROWS = 8
+MIN_ROWS = 8
 """Min number of rows that get a loop of their own."""
 LONGEST_ROW = 128
 """Max elements of a row whose reductions get a loop of their own: others have work left while one ends."""
@@ -51,7 +51,7 @@ def distribute_loops(module: Op) -> bool:
         while _reduce_first(nest):
             found = True
     for nest in module.ops_of(Nest):
-        if nest.mode == "rows" and nest.outer and nest.outer[-1] >= FEWEST_ROWS:
+        if nest.mode == "rows" and nest.outer and nest.outer[-1] >= MIN_ROWS:
             for op in [op for op in nest.body if _is_slow_alone(op) and len(op.results) == 1]:
                 makers = _makers(nest, op)
                 if makers:
@@ -70,7 +70,7 @@ def _is_slow_alone(op: Op) -> bool:
 
 def _reduce_first(nest: Nest) -> bool:
     """Let the first reductions that later loops of `nest` wait for be those of a nest in front; returns if any are."""
-    if nest.mode != "rows" or nest.results or nest.given is not None or not nest.outer or nest.outer[-1] < FEWEST_ROWS:
+    if nest.mode != "rows" or nest.results or nest.given is not None or not nest.outer or nest.outer[-1] < MIN_ROWS:
         return False
     phases = Phases(nest)
     first = [op for op in phases.sinks if isinstance(op, Reduce) and _is_waited_for(phases, op)]

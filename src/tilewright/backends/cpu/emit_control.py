@@ -126,7 +126,7 @@ class Control:
         return self.w.load("ptr", self.w.offset(self.address, "i8", place), align=8)
 
 
-class Turns:
+class WaitLoop:
     """The iterations of a loop that compare ticks. `site`: its number among loops that only wait, or None."""
 
     def __init__(self, control: Control, site: int | None) -> None:

@@ -26,7 +26,7 @@ from tilewright.backends.cpu.emit_calls import (
     result_type,
     returned,
 )
-from tilewright.backends.cpu.emit_control import Control, Turns
+from tilewright.backends.cpu.emit_control import Control, WaitLoop
 from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.order_programs import order_of
@@ -270,28 +270,28 @@ class FunctionEmitter(LoopEmitter):
         carried = [(moved_type(v.type), self._leaving(v)) for v in op.inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
-        turns = Turns(self.control, None) if self.control and op in self.shared.polling else None
-        carried += [("i64", turns.first)] if turns else []
+        polls = WaitLoop(self.control, None) if self.control and op in self.shared.polling else None
+        carried += [("i64", polls.first)] if polls else []
         guarded = not runs and NONEMPTY not in op.attributes
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=guarded, flags=flags) as loop:
             self.names[counter] = self.w.convert("trunc", loop.index, "i64", element)
             self._enter(op.carried, loop.carried[: len(op.carried)])
-            if turns:
-                turns.next([], seen=loop.carried[-1])
-            loop.next = [*map(self._leaving, self.run(op.body)), *([turns.tick] if turns else [])]
+            if polls:
+                polls.next([], seen=loop.carried[-1])
+            loop.next = [*map(self._leaving, self.run(op.body)), *([polls.tick] if polls else [])]
         self._enter(op.results, loop.results[: len(op.results)])
 
     def _while(self, op: While) -> None:
         w, before, after = self.w, op.before, op.after
         head, inside, behind = (w.fresh_label(name) for name in ("while", "do", "done"))
         inits = [self._leaving(v) for v in op.inits]
-        turns = self._turns(op)
+        polls = self._wait_loop(op)
         entered = w.leave_to(head)
         w.start_block(head)
         phis = w.open_section()
         carried = [w.fresh("c") for _ in inits]
         self._enter(before.args, carried)
-        turns.next([self.program.get(axis, "0") for axis in _AXES])
+        polls.next([self.program.get(axis, "0") for axis in _AXES])
         condition, *values = self.run(before)
         passed = [self._leaving(v) for v in values]
         w.do(f"br i1 {self.names[condition]}, label %{inside}, label %{behind}")
@@ -303,17 +303,17 @@ class FunctionEmitter(LoopEmitter):
             f"  {name} = phi {moved_type(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
             for name, v, init, next_ in zip(carried, op.inits, inits, following, strict=True)
         ]
-        phis.parts += turns.phis(entered, latch)
+        phis.parts += polls.phis(entered, latch)
         w.start_block(behind)
         self._enter(op.results, passed)
 
-    def _turns(self, op: While) -> Turns:
+    def _wait_loop(self, op: While) -> WaitLoop:
         """The iterations of a `while` loop, in which programs look whether their launch is still wanted."""
         assert self.control is not None, "a function with a while loop may be left"
         if op not in self.shared.waiting:
-            return Turns(self.control, None)
+            return WaitLoop(self.control, None)
         self.shared.waits.append(places(op.location))
-        return Turns(self.control, len(self.shared.waits) - 1)
+        return WaitLoop(self.control, len(self.shared.waits) - 1)
 
     # ------------------------------------------------------------------ calls and reports
 

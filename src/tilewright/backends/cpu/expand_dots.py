@@ -10,7 +10,7 @@ The op has everything that decides the form: extents, types, known strides and c
 from __future__ import annotations
 
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
-from tilewright.backends.cpu.dot.spec import DotSpec, Turns
+from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
@@ -35,9 +35,9 @@ def expand_dots(module: Op, target: Target) -> bool:
                 space = _workspace(b, spec, target, sums)
                 kept = None if op.panels is None or op.kept is None else (b.pointing(op.panels, i8), op.kept)
                 goes_on = _goes_on(b, op) if 2 in op.asked_operands or (soon and spec.columns is not None) else None
-                turns = Turns(*op.waiting) if op.waits else None
+                merged = MergedProducts(*op.waiting) if op.waits else None
                 lower_dot(
-                    b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on, turns=turns
+                    b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on, merged=merged
                 )
         found |= bool(products)
     return found

@@ -57,9 +57,9 @@ from tilewright.ir.dominance import follows, is_under
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_in
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
-LONGEST_ADDRESS = 150
+MAX_ADDRESS_DEPTH = 150
 """The same for addresses, which stay together longer, as lines are seen: at five calls per op Python's limit is 200."""
 
 MOVES = {
@@ -120,12 +120,12 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
+        """Whether lazy `op` ends a chain of MAX_DEPTH ops: MAX_ADDRESS_DEPTH of addresses, or tiles in registers."""
         if not (op.results and is_tile(op.results[0]) and is_lazy_tile(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
-        is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
-        if is_end and (depth >= LONGEST_ADDRESS or not (op.result in self.traded or is_affine(op.result))):
+        is_end = depth >= MAX_DEPTH and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
+        if is_end and (depth >= MAX_ADDRESS_DEPTH or not (op.result in self.traded or is_affine(op.result))):
             depth = 0
         self.depths.update(dict.fromkeys(op.results, depth))
         return not depth
@@ -243,8 +243,8 @@ class Planner:
         if effect is Effect.NONE:
             if self.open is not None and any(v in self.open.pending for v in op.operands):
                 depth = 1 + max(self.depths.get(v, 0) for v in op.operands)
-                self.depths.update(dict.fromkeys(op.results, depth % DEEPEST))
-                if depth == DEEPEST:
+                self.depths.update(dict.fromkeys(op.results, depth % MAX_DEPTH))
+                if depth == MAX_DEPTH:
                     self.close(before=op)
                 else:
                     self.open.pending.update(op.results)

@@ -112,14 +112,14 @@ def _grows(value: Value, next: Value) -> bool:
     return sum is not None and sum.lhs is value and integer_of(sum.rhs) is not None
 
 
-def known_turns(loop: For) -> int | None:
+def known_trip_count(loop: For) -> int | None:
     """The number of iterations, if it is known now."""
     bounds = [number for value in loop.bounds if (number := integer_of(value)) is not None]
     return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
 
 
 def _has_few_turns(loop: For) -> bool:
-    turns = known_turns(loop)
+    turns = known_trip_count(loop)
     return turns is not None and turns <= FEW_TURNS
 
 

@@ -34,7 +34,7 @@ from tilewright.backends.cpu.dot.packing_choice import packing_pays_off
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
-from tilewright.backends.cpu.merge_turns import in_place, merged_turns
+from tilewright.backends.cpu.merge_iterations import in_place, merged_iterations
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Write, buffer_type
 from tilewright.dialects.scf import For, While
@@ -46,7 +46,7 @@ from tilewright.ir.declare import Effect, OpDefinition
 from tilewright.ir.types import PointerType, TensorType, i1, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
-TURNS, MISSES, KEYS = 16, 24, 64
+ITERATIONS, MISSES, KEYS = 16, 24, 64
 """Places in the state of a product, in bytes: the number of iterations that have keys, that of iterations in a row that
 found none, and the first key."""
 RANGES = (0, 8), (32, 40), (48, 56)
@@ -203,7 +203,7 @@ class _Keeper:
     @property
     def _spare(self) -> int:
         """The slots without a key: as many as iterations may be multiplied at once, a power of two."""
-        return merged_turns(self.product.op, self.product.loop, self.function, self.target)
+        return merged_iterations(self.product.op, self.product.loop, self.function, self.target)
 
     def _buffer(self, b: LoopBuilder, offset: int, size: int) -> Value:
         attributes = {"offset": Number(offset, i64), "outlives": True}
@@ -236,7 +236,7 @@ class _Keeper:
         for low, high in self._ranges:
             b.store(b.constant((1 << 63) - 1, i64), state, low, align=8)
             b.store(b.constant(0, i64), state, high, align=8)
-        b.store(b.constant(0, i64), state, TURNS, align=8)
+        b.store(b.constant(0, i64), state, ITERATIONS, align=8)
 
     def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
         """Look for the key of this iteration before the product, and write it behind."""
@@ -245,7 +245,7 @@ class _Keeper:
         with b.into(Block()):
             count = b.sub(loop.induction_variable, loop.low)
             turn = b.extend(b.udiv(count, loop.step), i64, signed=False)
-            turns, misses = b.load(i64, state, TURNS, align=8), b.load(i64, state, MISSES, align=8)
+            turns, misses = b.load(i64, state, ITERATIONS, align=8), b.load(i64, state, MISSES, align=8)
             follows = b.compare("sle", turn, b.smin(turns, self.slots - 1))
             here = b.and_(follows, b.compare("sle", misses, self._max_misses))
             packs = packing_pays_off(b, spec_of_matmul(op)[0], self.target)
@@ -304,8 +304,8 @@ class _Keeper:
         misses = b.add(b.load(i64, state, MISSES, align=8), 1)
         b.store(b.select(kept, 0, misses), state, MISSES, align=8)
         with b.branch(b.and_(here, b.xor(kept, 1))) as branch, branch.then():
-            turns = b.smax(b.load(i64, state, TURNS, align=8), b.add(turn, 1))
-            b.store(turns, state, TURNS, align=8)
+            turns = b.smax(b.load(i64, state, ITERATIONS, align=8), b.add(turn, 1))
+            b.store(turns, state, ITERATIONS, align=8)
             for place, word in enumerate(words):
                 b.store(word, key, KEYS + 8 * place, align=8)
             for (low, high), ends in zip(self._ranges, sources or [_ends(b, self.product.op, words[0])], strict=True):

@@ -91,7 +91,7 @@ class InvariantBuilder(LoopBuilder):
         if turns is not None and PROGRAMS in turns.attributes:
             assert isinstance(turns.parent, For), "the turns of a program are around"
             turns = turns.parent
-        return programs_of(self) if turns is None else turns_of(self, turns)
+        return programs_of(self) if turns is None else trip_count(self, turns)
 
     def turning(self) -> For | None:
         """The loop each iteration of which is a run of the nest; None if each program is."""
@@ -115,7 +115,7 @@ def programs_of(b: LoopBuilder) -> Value:
     return b.mul(b.mul(x, y), z)
 
 
-def turns_of(b: LoopBuilder, loop: For) -> Value:
+def trip_count(b: LoopBuilder, loop: For) -> Value:
     """How many iterations of `loop` all programs run that come to it once, an i64."""
     programs = programs_of(b)
     low, high, step = (b.extend(bound, i64) for bound in loop.bounds)

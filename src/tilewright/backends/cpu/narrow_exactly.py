@@ -21,7 +21,7 @@ from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import bf16, f32, i16, i32, with_element
 from tilewright.transforms.op_builder import OpBuilder
 
-LEAST = 4
+MIN_EXTENT = 4
 """Min extent of the right matrix along both axes for which there are instructions."""
 
 
@@ -69,4 +69,4 @@ def _is_factor(value: Value, user: Op) -> bool:
     """Whether `user` multiplies `value`, with words and vectors enough for the instructions."""
     if not isinstance(user, Dot) or value is user.accumulator:
         return False
-    return min(tile_type(user.b).shape[-2:]) >= LEAST
+    return min(tile_type(user.b).shape[-2:]) >= MIN_EXTENT

@@ -17,11 +17,13 @@ from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
 from tilewright.backends.cpu.copy_elision import copy_elision
+from tilewright.backends.cpu.demanded_lanes import demanded_lanes
 from tilewright.backends.cpu.distribute_loops import distribute_loops
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.elide_zero_fill import elide_zero_fill
 from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
@@ -32,7 +34,6 @@ from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
-from tilewright.backends.cpu.first_turn import first_turn
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.group_programs import group_programs
 from tilewright.backends.cpu.if_conversion import if_conversion
@@ -44,9 +45,9 @@ from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.keep_panels import keep_panels
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
+from tilewright.backends.cpu.merge_iterations import merge_iterations
 from tilewright.backends.cpu.merge_programs import merge_programs
 from tilewright.backends.cpu.merge_stores import merge_stores
-from tilewright.backends.cpu.merge_turns import merge_turns
 from tilewright.backends.cpu.narrow_exactly import narrow_exactly
 from tilewright.backends.cpu.network.expand import expand_networks
 from tilewright.backends.cpu.network.find import find_networks
@@ -58,7 +59,6 @@ from tilewright.backends.cpu.redirect_stores import redirect_stores
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.scalarize_gathers import scalarize_gathers
-from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.simplify_masks import simplify_masks
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
@@ -213,8 +213,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by blocks"),
         Pass("merge_programs", merge_programs, "programs whose rows continue in the next one are merged"),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops end where their masks do"),
-        Pass("seen_lanes", seen_lanes, "what is never read is neither computed nor copied"),
-        Pass("first_turn", first_turn, "once it is known how much of the zeros is read: products start from zero"),
+        Pass("demanded_lanes", demanded_lanes, "what is never read is neither computed nor copied"),
+        Pass("elide_zero_fill", elide_zero_fill, "once it is known how much of the zeros is read: products begin at 0"),
         Pass(
             "copy_elision",
             partial(copy_elision, target=target),
@@ -226,8 +226,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             "while products state their reads and nests their stores: the next program packs less",
         ),
         Pass(
-            "merge_turns",
-            partial(merge_turns, target=target),
+            "merge_iterations",
+            partial(merge_iterations, target=target),
             "once a packed B is kept: several iterations along k are one product",
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once the ops of nests are final"),

@@ -11,7 +11,7 @@ are prefetched while the previous tile is computed: they are often a page apart,
 row that memory selects, as an index does, is prefetched a little ahead up to its end, and so is the next program's part
 of it. Rows that are only copied into a buffer are prefetched by a version of the loop, for launches that load more than
 the near caches hold. Other loads that no hardware prefetcher follows are prefetched on processors that ask for it
-(`unguessed_loads.py`).
+(`software_prefetch.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilewright.backends.cpu.loop_facts import (
 )
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.cpu.program_motion import REMAINDERS
-from tilewright.backends.cpu.unguessed_loads import FROM_MEMORY, FROM_NEAR, ask_for_unguessed, put_version
+from tilewright.backends.cpu.software_prefetch import FROM_MEMORY, FROM_NEAR, prefetch_unpredicted, put_version
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import Division, IntegerCast
 from tilewright.dialects.cpu import Alloc
@@ -58,9 +58,9 @@ def prefetch_rows(module: Op, target: Target) -> bool:
             rows = {op: row for op in loads if (row := first_address(loop, op)) is not None}
             if RUNS in loop.attributes:
                 builder.in_front_of(loop)
-                found |= _Rows(builder, loop, target).ask(rows, loaded)
+                found |= _Rows(builder, loop, target).prefetch(rows, loaded)
             loaded.update(rows.values())
-        found |= ask_for_unguessed(function, loops, target.costs)
+        found |= prefetch_unpredicted(function, loops, target.costs)
     return found
 
 
@@ -74,24 +74,24 @@ class _Rows:
         self.streams = any(isinstance(op, Store) and op.nontemporal for op in loop.body)
         self.is_tile = self.streams and TILE in loop.attributes
 
-    def ask(self, rows: dict[Load, Value], loaded: set[Value]) -> bool:
-        """Ask for those that move from run to run, if there is time; `loaded` are rows of earlier loops."""
-        far = {op: row for op, row in rows.items() if row not in loaded} if self.costs.asked_chosen_row else {}
-        chosen = {op: row for op, row in far.items() if _is_chosen(row)}
+    def prefetch(self, rows: dict[Load, Value], loaded: set[Value]) -> bool:
+        """Prefetch those that move from run to run, if there is time; `loaded` are rows of earlier loops."""
+        far = {op: row for op, row in rows.items() if row not in loaded} if self.costs.prefetched_indexed_row else {}
+        chosen = {op: row for op, row in far.items() if _is_indexed(row)}
         if chosen and self._only_copies():
-            self._ask_if_far(chosen)
+            self._prefetch_if_far(chosen)
             return True
-        asked = False
+        found = False
         for op, row in rows.items():
             if op in chosen and self.streams:
-                self._ask_up_to_the_end(op, row, self.loop.induction_variable)
-                asked = True
+                self._prefetch_up_to_the_end(op, row, self.loop.induction_variable)
+                found = True
             elif self.is_tile or (self._rereads() and row in loaded):
                 further = self._further(op, row)
                 if further is not None:
                     self._prefetch(op, further)
-                    asked = True
-        return asked
+                    found = True
+        return found
 
     def _only_copies(self) -> bool:
         """Whether the loop brings elements into a buffer, and does nothing else: from far away they wait."""
@@ -114,34 +114,34 @@ class _Rows:
         length, b = lanes_of_row(self.loop) * op.result.type.scalar.bits // 8, self.b
         around = self._row_loop() or self.turning
         is_one_of_many = around is None or is_inside(row, around)
-        longest = self.costs.asked_tile_row if self.is_tile else self.costs.asked_row
+        longest = self.costs.prefetched_tile_row if self.is_tile else self.costs.prefetched_row
         if length > longest or (self.is_tile and not is_one_of_many):
             return None
         step = self.growth.of(row)
         if step is None or step == 0 or self.is_tile:
             return step or None
-        near = b.compare("ule", b.mul(b.runs(), length), self.costs.asks_ahead)
+        near = b.compare("ule", b.mul(b.runs(), length), self.costs.max_prefetched_grid)
         return b.select(near, b.number(step), 0)
 
-    def _ask_if_far(self, chosen: dict[Load, Value]) -> None:
-        """Let a copy of the loop ask for the `chosen` rows, for launches that load more than near caches hold."""
+    def _prefetch_if_far(self, chosen: dict[Load, Value]) -> None:
+        """Let a copy of the loop prefetch the `chosen` rows, for launches that load more than near caches hold."""
         copy = self.loop.clone()
         for own, load in zip(list(self.loop.body), list(copy.body), strict=True):
             if own in chosen and isinstance(own, Load) and isinstance(load, Load):
-                self._ask_up_to_the_end(load, chosen[own], copy.induction_variable)
+                self._prefetch_up_to_the_end(load, chosen[own], copy.induction_variable)
         row = sum(lanes_of_row(self.loop) * op.result.type.scalar.bits // 8 for op in chosen)
-        far = self.b.compare("ugt", self.b.mul(self.b.runs(), row), self.costs.asks_ahead)
+        far = self.b.compare("ugt", self.b.mul(self.b.runs(), row), self.costs.max_prefetched_grid)
         put_version(LoopBuilder(Block(), entry=self.b.entry), self.loop, far, copy)
 
-    def _ask_up_to_the_end(self, op: Load, row: Value, at: Value) -> None:
-        """Ask for what `op` loads a little later, but for nothing behind the row, or the part that the next run has.
+    def _prefetch_up_to_the_end(self, op: Load, row: Value, at: Value) -> None:
+        """Prefetch what `op` loads a little later, but nothing behind the row, or the part that the next run has.
 
         Args:
-            op: the load, in the turn at the lane `at`.
+            op: the load, in the iteration at the lane `at`.
             row: the address of the row.
             at: the induction variable of the loop.
         """
-        ahead = self.costs.asked_chosen_row * 8 // op.result.type.scalar.bits
+        ahead = self.costs.prefetched_indexed_row * 8 // op.result.type.scalar.bits
         end = self.b.add(self.loop.high, self._more(op, row, ahead))
         last, b = self.b.number(self.b.sub(end, lanes_of(op.result.type))), LoopBuilder(Block(), entry=self.b.entry)
         lane = b.smin(b.add(at, ahead), last)
@@ -181,7 +181,7 @@ def _places_in_rows(row: Value) -> Iterator[Division]:
             stack += op.operands
 
 
-def _is_chosen(row: Value) -> bool:
+def _is_indexed(row: Value) -> bool:
     """Whether an address is computed from a number in memory."""
     stack, seen = [row], set[Op]()
     while stack:

@@ -29,11 +29,11 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
-MOST_COMPUTED = 5
+MAX_COMPUTED = 5
 """Max number of ops between a number in memory and its address."""
 WORDS = (32, 64)
 """Bits of the elements that one instruction puts from memory into a lane."""
-FEWEST = 4
+MIN_LANES = 4
 """Min lanes of a gather: with fewer it is scalar loads in any case."""
 
 Lanes: TypeAlias = dict[tuple[Value, int], Value]
@@ -52,7 +52,7 @@ def scalarize_gathers(module: Op) -> bool:
 def _has_numbers_in_memory(op: Gather) -> bool:
     """Whether `op` has no mask, and its numbers come from memory by little arithmetic."""
     element = op.result.type.scalar
-    if op.mask is not None or lanes_of(op.result.type) < FEWEST or element.bits not in WORDS:
+    if op.mask is not None or lanes_of(op.result.type) < MIN_LANES or element.bits not in WORDS:
         return False
     loads, computed = list[Load](), 0
     seen, stack = set[Value](), [op.indices]
@@ -71,7 +71,7 @@ def _has_numbers_in_memory(op: Gather) -> bool:
             stack += made.operands
         else:
             return False
-    return bool(loads) and computed <= MOST_COMPUTED and all(_is_as_loaded(load, op) for load in loads)
+    return bool(loads) and computed <= MAX_COMPUTED and all(_is_as_loaded(load, op) for load in loads)
 
 
 def _is_cheap(op: Op) -> bool:

@@ -15,7 +15,7 @@ too large for registers get a version; others are moved into the loops over elem
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.interchange_loops import goes_along_rows, keeps_rows_in_registers, known_turns
+from tilewright.backends.cpu.interchange_loops import goes_along_rows, keeps_rows_in_registers, known_trip_count
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.scf import For
 from tilewright.ir.core import Block, Op, Region, Value
@@ -43,7 +43,7 @@ def version_single_trips(module: Op, target: Target) -> bool:
 
 def _may_have_a_single_turn(loop: For) -> bool:
     step = integer_of(loop.step)
-    return known_turns(loop) is None and step is not None and step > 0
+    return known_trip_count(loop) is None and step is not None and step > 0
 
 
 def _from(op: Op) -> list[Op]:

@@ -6,7 +6,7 @@
 
 The pixels of a convolution's result are rows, its features columns, an image apart. Row by row, each element would go
 to another cache line, and to one set of the L1 cache if an image is 4096 bytes. Along columns, pixels that turn out to
-be contiguous are stored as one vector (`goes_in_runs` in `nest/loads.py`).
+be contiguous are stored as one vector (`is_often_contiguous` in `nest/loads.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, i1, i32, i64
 from tilewright.transforms.op_builder import OpBuilder
 
-FEWEST_ROWS = 8
+MIN_ROWS = 8
 """Min rows for which a vector along a column pays off."""
 
 
@@ -46,7 +46,7 @@ def _only_store(nest: Nest) -> Store | None:
 def _goes_along_columns(store: Store) -> bool:
     """Whether rows lie anywhere, as is computed and not loaded, and columns at one distance that is not 1."""
     pointer, shape = store.pointer, store.pointer.type.shape or ()
-    if len(shape) != 2 or shape[0] < FEWEST_ROWS or shape[1] == 1 or is_affine(pointer):
+    if len(shape) != 2 or shape[0] < MIN_ROWS or shape[1] == 1 or is_affine(pointer):
         return False
     steps = steps_along(pointer)
     is_apart = steps.get(1) not in (0, 1, None) and steps.get(0, 0) in (1, None)

@@ -41,9 +41,9 @@ IN_ORDER = (InlineAsm, MapElementwise)
 """Ops on elements that may take several neighbours at a time."""
 CONTROL = ("scf.", "cf.")
 """Dialects whose ops pass on what they are given."""
-FEWEST_NEIGHBOURS = 8
+MIN_NEIGHBOURS = 8
 """Min extent of the axis along which memory lies: half a vector."""
-MOST_AXES = 3
+MAX_AXES = 3
 """Max number of axes of a tile that is turned."""
 
 
@@ -72,7 +72,7 @@ def _better_order(function: Func) -> Axes:
         if len(_shape(pointer)) == rank:
             along.setdefault(prod(_shape(pointer)), set()).update(_axes_along(pointer))
     most = next((along[size] for size in sorted(along, reverse=True) if along[size]), set())
-    if len(most) != 1 or rank > MOST_AXES:
+    if len(most) != 1 or rank > MAX_AXES:
         return ()
     (axis,) = most
     others = [each for each in range(rank) if each != axis]
@@ -82,7 +82,7 @@ def _better_order(function: Func) -> Axes:
 def _axes_along(pointer: Value) -> list[int]:
     """The axes whose neighbours are neighbours in memory, the last one however short it is."""
     shape, steps = _shape(pointer), steps_along(pointer)
-    fewest = [FEWEST_NEIGHBOURS] * (len(shape) - 1) + [2]
+    fewest = [MIN_NEIGHBOURS] * (len(shape) - 1) + [2]
     return [axis for axis, extent in enumerate(shape) if steps.get(axis) == 1 and extent >= fewest[axis]]
 
 

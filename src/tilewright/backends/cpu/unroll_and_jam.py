@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright.backends.cpu.iteration_order import in_order
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
 from tilewright.backends.cpu.loop_facts import number_in, width_of
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.turn_order import in_order
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.scf import Parallel, Reduce
 from tilewright.dialects.traits import WritesMemory

@@ -61,15 +61,15 @@ class CpuCosts(NamedTuple):
             registers are few.
         kept_panels: bytes of the packed right matrices that loops of products keep for the next programs.
         near_caches: bytes up to which arrays that are used again and again are in near caches.
-        asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
-        asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
-        asked_short_row: max bytes of a row of a tile that is asked an iteration of a loop ahead; 0: never.
-        asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
-        asked_chosen_row: bytes that a row which memory chooses is asked for ahead, on its way past the caches; 0: none.
-        asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait
-            for the store behind them.
-        asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
-            memory they come faster by themselves.
+        prefetched_row: max bytes of a row that is prefetched; two such rows fit into L1 together with what is stored.
+        prefetched_tile_row: the same of a row of a tile; processors find the rest of longer ones.
+        prefetched_short_row: max bytes of a row of a tile that is prefetched an iteration of a loop ahead; 0: never.
+        prefetched_under_mask: bytes that a masked load prefetches; 0: the processor prefetches for it, too.
+        prefetched_indexed_row: bytes ahead that a copied row at a loaded address is prefetched; 0: none.
+        prefetched_results: products prefetch the memory that their result goes to: multiply-adds are so fast that they
+            wait for the store behind them.
+        max_prefetched_grid: max bytes loaded by a grid whose rows that are read twice are prefetched one program ahead;
+            from memory they come faster by themselves.
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
         streamed: bytes in a step of a loop that stores past the caches: shorter steps wait for each other.
         stored_before: bytes behind a store after which it does not delay loads any more.
@@ -94,13 +94,13 @@ class CpuCosts(NamedTuple):
     transposed_pieces: int
     kept_panels: int
     near_caches: int
-    asked_row: int
-    asked_tile_row: int
-    asked_short_row: int
-    asked_under_mask: int
-    asked_chosen_row: int
-    asked_results: bool
-    asks_ahead: int
+    prefetched_row: int
+    prefetched_tile_row: int
+    prefetched_short_row: int
+    prefetched_under_mask: int
+    prefetched_indexed_row: int
+    prefetched_results: bool
+    max_prefetched_grid: int
     streams_from: int
     streamed: int
     stored_before: int
@@ -126,13 +126,13 @@ X86 = CpuCosts(
     transposed_pieces=2,
     kept_panels=512 << 10,
     near_caches=512 << 10,
-    asked_row=8192,
-    asked_tile_row=2048,
-    asked_short_row=0,
-    asked_under_mask=0,
-    asked_chosen_row=0,
-    asked_results=False,
-    asks_ahead=4 << 20,
+    prefetched_row=8192,
+    prefetched_tile_row=2048,
+    prefetched_short_row=0,
+    prefetched_under_mask=0,
+    prefetched_indexed_row=0,
+    prefetched_results=False,
+    max_prefetched_grid=4 << 20,
     streams_from=16 << 20,
     streamed=128,
     stored_before=320,
@@ -150,10 +150,10 @@ ZEN5 = AVX512._replace(
     merged_groups=16,
     adds_results_last=True,
     kept_panels=1 << 20,
-    asked_short_row=4096,
-    asked_under_mask=2048,
-    asked_chosen_row=2048,
-    asked_results=True,
+    prefetched_short_row=4096,
+    prefetched_under_mask=2048,
+    prefetched_indexed_row=2048,
+    prefetched_results=True,
     gathers=True,
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""

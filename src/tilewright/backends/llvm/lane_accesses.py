@@ -36,7 +36,7 @@ WORDS = ("float", "double", "i32", "i64")
 EVERY_OTHER = 0x55555555
 """A mask with every other bit, from the first on."""
 
-FEWEST_GATHERED = 4
+MIN_GATHERED = 4
 """Min lanes of a gather by an instruction: LLVM takes one of two lanes apart, into branches."""
 
 
@@ -107,7 +107,7 @@ def load_every_other(w: LlvmWriter, first: str, element: str, mask: str, other: 
 
 def _gathers(target: Target, element: str, lanes: int) -> bool:
     """Whether an instruction of the processor reads such elements here and there, no slower than scalar loads do."""
-    return target.costs.gathers and lanes >= FEWEST_GATHERED and element in WORDS
+    return target.costs.gathers and lanes >= MIN_GATHERED and element in WORDS
 
 
 def _gathered(

@@ -20,7 +20,7 @@ from tilewright.support.ptx_syntax import Instruction, number_of
 
 GROUP = 4
 """The number of warps of a group."""
-LEAST, MOST, STEP = 24, 256, 8
+MIN_REGISTERS, MAX_REGISTERS, STEP = 24, 256, 8
 """The least and the greatest number of registers that a thread may have, and the step from one to the next."""
 
 
@@ -72,8 +72,10 @@ def decode_count(instruction: Instruction, code: Decoder) -> Run:
     more = instruction.has("inc")
 
     def run(machine: Machine, active: Mask) -> Moves | None:
-        if not LEAST <= number <= MOST or number % STEP:
-            machine.fail("registers", f"{number} registers are no multiple of {STEP} from {LEAST} to {MOST}")
+        if not MIN_REGISTERS <= number <= MAX_REGISTERS or number % STEP:
+            machine.fail(
+                "registers", f"{number} registers are no multiple of {STEP} from {MIN_REGISTERS} to {MAX_REGISTERS}"
+            )
         machine.whole_warps(active)
         if not machine.code.registers_at_entry:
             return None

@@ -86,7 +86,7 @@ MIDDLE, SCALED_MIDDLE = 0.40004080533981323, 1.2874934673309326
 
 Powers of what q has more or less add little, while those of q itself cancel each other.
 """
-MOST_FALLEN = 10.2
+MAX_FALLEN = 10.2
 """The argument from which on erfc of fp32 is 0."""
 LOG_2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, 0.693359375, -2.1219444005469057e-4
 LIFTED = 24
@@ -105,7 +105,7 @@ def _falling_in_single(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _erfc_in_single(x: Any) -> Any:
-    size = minimum(abs(x), MOST_FALLEN)
+    size = minimum(abs(x), MAX_FALLEN)
     q = size / (size + 2.0) - MIDDLE
     terms = polynomial(tables.ERFC_SINGLE, q)
     scaled, divisor = fma(terms, q, SCALED_MIDDLE), fma(size, 2.0, 1.0)

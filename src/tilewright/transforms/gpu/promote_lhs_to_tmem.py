@@ -26,7 +26,7 @@ from tilewright.layouts.tensor_memory import allocated, compatible_layouts
 from tilewright.transforms.gpu.allocate_memory import free_columns
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tcgen05 import TENSOR_MEMORY
-from tilewright.transforms.gpu.tensor_memory_sums import is_divided
+from tilewright.transforms.gpu.tensor_memory_accumulators import is_divided
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, workers_of
 from tilewright.transforms.matching import has_one_use
 

@@ -34,7 +34,7 @@ from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_o
 
 ROWS_AND_COLUMNS = (1, 0)
 PACKED = ("lhs_k_pack", "rhs_k_pack")
-FEWEST_TERMS, FEWEST_TERMS_OF_FOUR_BITS = 32, 64
+MIN_TERMS, MIN_TERMS_OF_FOUR_BITS = 32, 64
 """Min number of terms of each sum of a scaled product, and where both operands have four bits."""
 
 
@@ -66,7 +66,7 @@ class ScaledDot(NamedTuple):
     @property
     def has_terms(self) -> bool:
         """Whether the sums have as many terms as one instruction adds up at least."""
-        return self.terms >= (FEWEST_TERMS_OF_FOUR_BITS if self.kinds == ("e2m1", "e2m1") else FEWEST_TERMS)
+        return self.terms >= (MIN_TERMS_OF_FOUR_BITS if self.kinds == ("e2m1", "e2m1") else MIN_TERMS)
 
     def group(self, index: int) -> int:
         """The number of elements that share one scale of the operand `index`."""

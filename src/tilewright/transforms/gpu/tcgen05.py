@@ -83,7 +83,7 @@ TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
 ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""
-FEWEST_COLUMNS = 16
+MIN_COLUMNS = 16
 OPERANDS = 2
 WARP_GROUP = 4
 """The number of warps that together reach all rows."""
@@ -104,7 +104,7 @@ def fits_scaled(dot: ScaledDot, capability: int) -> bool:
     if not 100 <= capability < 120 or None in dot.scales or warps_of(dot.op) not in (4, 8):
         return False
     rows, columns = result_per_cta(dot.op)[-2:]
-    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= FEWEST_COLUMNS and dot.has_terms
+    return len(tile_type(dot.op.result).shape) == 2 and rows >= ROWS and columns >= MIN_COLUMNS and dot.has_terms
 
 
 def to_scaled_tcgen05(dot: ScaledDot, options: MatmulOptions = NEWEST) -> None:

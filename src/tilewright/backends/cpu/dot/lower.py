@@ -24,7 +24,7 @@ from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_wo
 from tilewright.backends.cpu.dot.packing_choice import are_apart, packing_pays_off
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
-from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, Turns, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import PAGE, SINGLE_ROW
@@ -58,7 +58,7 @@ def lower_dot(
     kept: Kept | None = None,
     prefetch: Sequence[Prefetch] = (),
     goes_on: Value | None = None,
-    turns: Turns | None = None,
+    merged: MergedProducts | None = None,
 ) -> None:
     """Build the loops for C (+)= A·B.
 
@@ -75,7 +75,7 @@ def lower_dot(
         prefetch: memory that will be used next, fetched little by little along the way: of A, of B, or both in order;
             behind both perhaps that which C goes to.
         goes_on: whether it will be read at all, as far as that is known.
-        turns: the products that are computed at once, where iterations may wait for each other; B is then kept.
+        merged: the products that are computed at once, where iterations may wait for each other; B is then kept.
 
     Raises:
         ValueError: as `dot_workspace_bytes`.
@@ -90,8 +90,8 @@ def lower_dot(
     space = (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept
     panels = _panels(ops, target, plan, b, space, further)
     if spec.rows is None or not plan.expects_few_rows:
-        with _unless(ops, None if turns is None else turns.waits):
-            _blocks(ops, plan, rows, panels, c, prefetch, goes_on, turns)
+        with _unless(ops, None if merged is None else merged.waits):
+            _blocks(ops, plan, rows, panels, c, prefetch, goes_on, merged)
         return
     with ops.branch(_has_few_rows(ops, plan, spec.rows)) as branch:
         with branch.then():
@@ -262,7 +262,7 @@ def _blocks(
     c: Value,
     prefetch: Sequence[Prefetch],
     goes_on: Value | None,
-    turns: Turns | None = None,
+    merged: MergedProducts | None = None,
 ) -> None:
     """All blocks of C.
 
@@ -281,10 +281,10 @@ def _blocks(
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
         def parts(first: Offset, p: Offset) -> Parts | None:
-            if turns is None:
+            if merged is None:
                 return None
             places = times(ops, first, rows.row_bytes), times(ops, p, plan.panel_step)
-            return Parts(turns.count, turns.table, *places, plan.panel_bytes if by.biased else None)
+            return Parts(merged.count, merged.table, *places, plan.panel_bytes if by.biased else None)
 
         def fetch(p: Offset, tiles: Sequence[Prefetch], result: Result | None = None) -> None:
             count = spec.m // plan.shape.rows * plan.panels

@@ -90,7 +90,7 @@ class Prefetch:
 
 
 @dataclass(frozen=True)
-class Turns:
+class MergedProducts:
     """Products of the same shape and distances that are added at once, in order.
 
     Attributes:

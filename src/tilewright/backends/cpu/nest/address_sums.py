@@ -20,9 +20,9 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.ir.core import Block, Value
 from tilewright.ir.types import Type, i64
 
-FEWEST_BITS = 32
+MIN_BITS = 32
 """Bits of the integers whose sums do not overflow in addresses; narrower ones wrap."""
-FEWEST_TERMS = 3
+MIN_TERMS = 3
 """The least number of terms of a sum without a known number: two take as long one by one, and one more register."""
 
 
@@ -38,8 +38,8 @@ def widened_sum(c: Context, sum: Scalar, source: Type, level: int) -> Scalar:
     blocks = [*c.blocks[: c.depth], c.b.block]
     terms, number = _terms(sum, blocks)
     levels = [min(_level_of(c, term, blocks, level), level) for term in terms]
-    is_shared = number != 0 or (len(terms) >= FEWEST_TERMS and len(set(levels)) > 1)
-    if source.bits < FEWEST_BITS or not is_shared:
+    is_shared = number != 0 or (len(terms) >= MIN_TERMS and len(set(levels)) > 1)
+    if source.bits < MIN_BITS or not is_shared:
         return c.extend(sum, source, i64, level)
     total: Scalar = 0
     for deep, term in sorted(zip(levels, terms, strict=True), key=lambda pair: pair[0]):

@@ -16,7 +16,7 @@ from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import FloatType, Type
 
-FEWEST_LANES = 8
+MIN_LANES = 8
 """Min lanes of which an extreme and its place are found one after the other."""
 
 EITHER_ZERO = Keyword("nsz")
@@ -97,7 +97,7 @@ class Combine:
 
         With `short`, little code counts for more than speed.
         """
-        kind = None if short or lanes_of(values[0].type) < FEWEST_LANES else extreme_kind(self.block)
+        kind = None if short or lanes_of(values[0].type) < MIN_LANES else extreme_kind(self.block)
         if kind is not None:
             return extreme_across(b, values, kind, partial(self._step_by_step, b))
         return self._step_by_step(b, values)

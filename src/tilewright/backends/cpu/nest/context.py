@@ -84,7 +84,7 @@ class Guarded(NamedTuple):
         return self.prefix or self.period is not None
 
     @property
-    def told_at(self) -> int:
+    def guard_level(self) -> int:
         """The level before which its conditions are evaluated: for lanes of a period, that of the loop over pieces."""
         return self.level if self.period is None else self.period.level
 

@@ -179,7 +179,7 @@ def has_reciprocal(c: Context, divisor: Lane) -> Value | None:
     if c.fast is None or not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
         return None
     level = divisor.level
-    if level >= c.fast.told_at or divisor.value.type is not f32:
+    if level >= c.fast.guard_level or divisor.value.type is not f32:
         return None
     size = c.emit(level, "math.absf", f32, divisor.value)
     small = c.compare("ogt", size, c.b.constant(2.0**-125, f32), f32, level)

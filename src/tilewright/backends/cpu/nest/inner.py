@@ -18,7 +18,7 @@ from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Lane, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
-from tilewright.backends.cpu.nest.prefix import FEWEST_AT_ONCE, MOST_AT_ONCE, has_same_end, lower_prefix, reads_in_front
+from tilewright.backends.cpu.nest.prefix import MAX_AT_ONCE, MIN_AT_ONCE, has_same_end, lower_prefix, reads_in_front
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
@@ -80,7 +80,7 @@ class InnerLoop:
         def general() -> None:
             low, values = self._pieces(), None
             if low == 0 and self._ends_within(step):
-                low, values = self._prefix(min(max(1, step // 2), MOST_AT_ONCE))
+                low, values = self._prefix(min(max(1, step // 2), MAX_AT_ONCE))
             self._loop(step if self.turns and self.given else 1, {}, low)
             if values is not None:
                 self.values = [
@@ -104,9 +104,9 @@ class InnerLoop:
         """
         c = self.c
         is_plain = self.by_rows and c.programs == 1 and c.ends is None and not c.optimize_size and not self.turns
-        if not is_plain or self.extent <= MOST_AT_ONCE * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if not is_plain or self.extent <= MAX_AT_ONCE * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
             return False
-        if step < FEWEST_AT_ONCE and not self._loads_narrow():
+        if step < MIN_AT_ONCE and not self._loads_narrow():
             return False
         neutral = (Combine(sink).identity(c.lanes, c.b) for sink in self.reductions)
         return has_same_end(self.assumed) and all(found is not None for found in neutral)

@@ -49,7 +49,7 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
     level = _level_of_facts(c, op) if _is_single(place) else 0
-    in_runs = goes_in_runs(c, place, op.pointer)
+    in_runs = is_often_contiguous(c, place, op.pointer)
     found = read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, inside=level)
     if op.is_volatile and isinstance(found, Vector):
         _keep_single(found.value)
@@ -80,7 +80,7 @@ def _is_told_by_facts(pointer: Value) -> bool:
     return any(isinstance(op, (Division, Select)) for op in makers(pointer))
 
 
-def goes_in_runs(c: Context, place: Lane, pointer: Value) -> bool:
+def is_often_contiguous(c: Context, place: Lane, pointer: Value) -> bool:
     """Whether lanes that are not known to be neighbours often are: their addresses are computed, not loaded.
 
     The pixels of an image are, whose coordinates are computed by `//` and `%` from a number, within a row.
@@ -107,7 +107,7 @@ def is_on(c: Context, mask: Lane) -> Value | None:
 
     In a version for lanes of a period, or for a prefix of all lanes, the bound that a mask gives.
     """
-    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.told_at:
+    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.guard_level:
         return None
     if isinstance(mask, Uniform):
         return mask.value if isinstance(mask.value, Value) else None

@@ -24,11 +24,11 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import i1, i64
 
-MOST_AT_ONCE = 4
+MAX_AT_ONCE = 4
 """Max chunks per iteration of the loop over whole chunks; remaining ones are computed one by one, with masks."""
 
 
-FEWEST_AT_ONCE = 4
+MIN_AT_ONCE = 4
 """Min number of chunks of an iteration of the fast version, with which the loop gets one over whole chunks, too."""
 
 

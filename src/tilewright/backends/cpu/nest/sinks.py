@@ -15,7 +15,7 @@ from tilewright.backends.cpu.nest.loads import (
     buffer_address,
     contiguous_start,
     counting,
-    goes_in_runs,
+    is_often_contiguous,
     needed_mask,
     reachable,
 )
@@ -55,7 +55,7 @@ def _store(c: Context, sink: Store, index: Index) -> Act:
     address = evaluate(c, sink.pointer, index)
     lane = evaluate(c, sink.value, index)
     mask = None if sink.mask is None else evaluate(c, sink.mask, index)
-    return write(c, address, lane, mask, sink.value.type.scalar, in_runs=goes_in_runs(c, address, sink.pointer))
+    return write(c, address, lane, mask, sink.value.type.scalar, in_runs=is_often_contiguous(c, address, sink.pointer))
 
 
 def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:

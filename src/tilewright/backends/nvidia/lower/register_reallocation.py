@@ -22,7 +22,7 @@ GROUP = 4
 """The number of warps of a group."""
 SINCE = 90
 """The first compute capability whose warps give registers to one another."""
-FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
+FILE, MIN_REGISTERS, MAX_REGISTERS, STEP = 65536, 24, 256, 8
 """The number of registers of a multiprocessor; the least, the greatest and the step of the number of a thread."""
 
 
@@ -54,7 +54,7 @@ def registers_at_entry(functions: Sequence[Func], target: Target, warps: int, as
     """
     if not reallocates(specializations(functions), target.num_warps, target.capability):
         return 0
-    return min(max((asked or FILE // (warps * WARP)) // STEP * STEP, LEAST), MOST)
+    return min(max((asked or FILE // (warps * WARP)) // STEP * STEP, MIN_REGISTERS), MAX_REGISTERS)
 
 
 def reallocation(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_entry: int) -> Reallocation:
@@ -67,14 +67,14 @@ def reallocation(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int
         warps: the number of warps of the block.
         at_entry: the number of registers of each thread at entry.
     """
-    wanted = [LEAST] * (warps // GROUP)
+    wanted = [MIN_REGISTERS] * (warps // GROUP)
     for first, count, registers in zip(starts, op.partition_warps, op.registers, strict=True):
         for group in range(first // GROUP, (first + count - 1) // GROUP + 1):
-            wanted[group] = max(wanted[group], min(-(-registers // STEP) * STEP, MOST))
+            wanted[group] = max(wanted[group], min(-(-registers // STEP) * STEP, MAX_REGISTERS))
     others, groups = tuple(wanted[own // GROUP :]), own // GROUP
     left = (at_entry * len(wanted) - sum(others)) // groups // STEP * STEP
-    if left < LEAST:
+    if left < MIN_REGISTERS:
         asked = f"{sum(others) * GROUP * WARP} of {at_entry * warps * WARP}"
         what = f"warp_specialize that asks for so many registers ({asked})"
         raise refused(op, what, "too few are left to the kernel")
-    return Reallocation(min(left, MOST), others)
+    return Reallocation(min(left, MAX_REGISTERS), others)

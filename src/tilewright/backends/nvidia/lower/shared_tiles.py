@@ -139,7 +139,7 @@ def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> Non
         return
     if lowerer.groups is not None:
         assert steps == ("arrive", "wait"), "inside of partitions the halves of a meeting are refused"
-        lowerer.groups.meet_group()
+        lowerer.groups.sync_group()
         return
     for step in steps:
         kind = f"{step}.relaxed" if relaxed and step == "arrive" else step

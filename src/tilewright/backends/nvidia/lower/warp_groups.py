@@ -123,14 +123,14 @@ class WarpGroups:
         """The code of warps that wait for work; gives where the choice goes, once all of it is known."""
         w = self._lowerer.w
         w.start_block(self._wait)
-        self._meet()
+        self._sync()
         number = w.emit(f"load volatile i8, {SHARED_POINTER} {self._state()}")
         warp = w.emit(f"lshr i32 {w.call('i32', 'llvm.nvvm.read.ptx.sreg.tid.x', [])}, 5")
         self._key = w.emit(f"mul i32 {w.emit(f'zext i8 {number} to i32')}, {WARPS_IN_KEY}")
         self._key = w.emit(f"add i32 {self._key}, {warp}")
         choice = w.open_section()
         w.start_block(self._idle)
-        self._meet()
+        self._sync()
         w.do(f"br label %{self._wait}")
         w.start_block(self._leave)
         w.do("ret void")
@@ -141,16 +141,16 @@ class WarpGroups:
         offset = scratch_offset(lowerer.function)
         return f"getelementptr (i8, {SHARED_POINTER} {lowerer.shared_base}, i32 {offset})"
 
-    def _meet(self) -> None:
+    def _sync(self) -> None:
         self._lowerer.barrier_of(ALL_WARPS, self._warps * WARP)
 
-    def _tell(self, number: int) -> None:
+    def _post_step(self, number: int) -> None:
         """Let the waiting warps know what to do."""
         self._lowerer.w.do(f"store volatile i8 {number}, {SHARED_POINTER} {self._state()}")
 
     def _end(self) -> None:
-        self._tell(NO_MORE)
-        self._meet()
+        self._post_step(NO_MORE)
+        self._sync()
 
     def finish(self) -> None:
         """All code is known: write where waiting warps go."""
@@ -173,17 +173,17 @@ class WarpGroups:
     def meet_cluster(self, *steps: str) -> None:
         """All warps of the block, the waiting ones too, arrive at the cluster's barrier, or wait there, or both."""
         self._asked.setdefault(steps, self._lowerer.w.fresh_label("cluster"))
-        self._tell(CLUSTER_STEPS[steps])
-        self._meet()
+        self._post_step(CLUSTER_STEPS[steps])
+        self._sync()
         self._cluster_steps(steps)
-        self._meet()
+        self._sync()
 
-    def meet_group(self) -> None:
+    def sync_group(self) -> None:
         """A barrier of the current warp group with the same group in the other CTAs."""
         lowerer, w = self._lowerer, self._lowerer.w
         group, ctas = lowerer.group, lowerer.target.num_ctas
         assert group is not None, "only groups meet inside of partitions"
-        own = self._meeting_place(group.barrier)
+        own = self._group_mbarrier(group.barrier)
         lowerer.barrier()
         thread = lowerer.thread()
         is_other = w.emit(f"icmp ult i32 {w.emit(f'sub i32 {thread}, 1')}, {ctas - 1}")
@@ -195,7 +195,7 @@ class WarpGroups:
             lowerer.assembly(MEET_OTHERS, [(SHARED_POINTER, own)])
         lowerer.barrier()
 
-    def _meeting_place(self, barrier: int) -> str:
+    def _group_mbarrier(self, barrier: int) -> str:
         """The mbarrier of the group that has this barrier of the CTA."""
         lowerer, group = self._lowerer, max(barrier - FIRST_OF_PARTITIONS + 1, 0)
         start = scratch_offset(lowerer.function) + first_meeting(self._warps - self._own)
@@ -225,10 +225,10 @@ class WarpGroups:
             if isinstance(value.type, TensorType):
                 raise refused(op, f"capturing {value.type}", "other warps hold other parts of a tile: store it")
         handed = self._hand_over(op, partitions.captures)
-        self._tell(number)
+        self._post_step(number)
         default = w.fresh_label("default")
         self.are_waiting = False
-        self._meet()
+        self._sync()
         w.do(f"br label %{default}")
         starts = first_warps(op.partition_warps, self._own)
         own, ways = self._reallocate(op, number, starts)
@@ -247,7 +247,7 @@ class WarpGroups:
         w.start_block(default)
         self._change_registers(self._registers, own)
         lowerer.block(op.default)
-        self._meet()
+        self._sync()
         self._change_registers(own, self._registers)
         self.are_waiting = True
         for result, value in zip(op.results, op.default.terminator.operands, strict=True):
@@ -273,7 +273,7 @@ class WarpGroups:
                 self._change_registers(at_entry, count)
                 way.choice = w.open_section()
                 w.start_block(way.after)
-                self._meet()
+                self._sync()
                 self._change_registers(count, at_entry)
                 w.do(f"br label %{self._wait}")
             group = self._own // GROUP + place

@@ -17,7 +17,7 @@ from __future__ import annotations
 from tilewright.dialects.scf import For
 from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions
-from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
+from tilewright.transforms.gpu.tensor_memory_accumulators import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
 from tilewright.transforms.gpu.warp_specialization.descriptor_rings import descriptor_rings
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels

@@ -64,7 +64,7 @@ from tilewright.transforms.gpu.tile_ops import works_in_pairs
 WORD = 32
 BITS_OF_A_STEP = 256
 """Bits of each row of an operand that one instruction takes."""
-FEWEST_SCALE_COLUMNS = 2
+MIN_SCALE_COLUMNS = 2
 ROWS_OF_A_PAIR = 256
 """The rows of a product of a pair of CTAs."""
 ALWAYS = "true"
@@ -307,7 +307,7 @@ class _Scales:
         types = map(buffer_type, scales)
         sizes = [allocated(tensor_memory_encoding(type.encoding), type.shape, 8)[1] for type in types]
         self._columns = [-(-size // (count * words)) for size, count in zip(sizes, self._repeats, strict=True)]
-        self._columns[1] = max(self._columns[1], FEWEST_SCALE_COLUMNS)
+        self._columns[1] = max(self._columns[1], MIN_SCALE_COLUMNS)
 
     def at(self, at: tuple[int, int], step: int) -> list[Typed]:
         """The addresses of both scales."""

@@ -20,34 +20,34 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.transforms.functions import functions_of
 
-M, N, K, TURNS = 16, 32, 16, 3
+M, N, K, ITERATIONS = 16, 32, 16, 3
 
 
 @pytest.fixture(autouse=True)
 def _asked_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products ask for the place of their result, too."""
-    change_costs(monkeypatch, asked_results=True)
+    change_costs(monkeypatch, prefetched_results=True)
 
 
 @tw.jit
 def product(
     a, b, out, table, shift,
     HOW: tl.constexpr, STEP: tl.constexpr, WHERE: tl.constexpr,
-    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNS: tl.constexpr,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ITERATIONS: tl.constexpr,
 ):
     """Columns of fp16 times rows of fp16: both are computed from loads, as they are converted."""
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     total = tl.zeros((M, N), tl.float32)
     fixed = tl.load(a + m[:, None] * K + k[None, :]) + shift
-    for turn in range(TURNS):
+    for turn in range(ITERATIONS):
         at = m
         if HOW == "table":
             at = tl.load(table + turn * M + m)
         if HOW == "wrapped":
             at = (m + shift) % M
         if HOW == "number":
-            at = (m + tl.load(table + (M - 1) * TURNS + turn + tl.arange(0, 1))) % M
-        x = tl.load(a + at[:, None] * (K * TURNS * STEP) + (turn * K + k)[None, :] * STEP)
+            at = (m + tl.load(table + (M - 1) * ITERATIONS + turn + tl.arange(0, 1))) % M
+        x = tl.load(a + at[:, None] * (K * ITERATIONS * STEP) + (turn * K + k)[None, :] * STEP)
         if HOW == "outside":
             x = fixed
         below = turn * K + k
@@ -66,26 +66,27 @@ def product(
 def launch(how: str, step: int = 1, shift: int = 0, where: str = "") -> tuple[Any, np.ndarray, np.ndarray]:
     """The kernel, its result, and what it has to be."""
     rng = np.random.default_rng(shift)
-    _, a = between_guards(M * K * TURNS * step, np.float16)
-    _, b = between_guards(K * TURNS * N, np.float16)
-    _, table = between_guards(M * TURNS, np.int32)
+    _, a = between_guards(M * K * ITERATIONS * step, np.float16)
+    _, b = between_guards(K * ITERATIONS * N, np.float16)
+    _, table = between_guards(M * ITERATIONS, np.int32)
     for array in (a, b):
         array[:] = rng.integers(-4, 5, array.size)
-    table[:] = np.tile(rng.permutation(M), TURNS)
+    table[:] = np.tile(rng.permutation(M), ITERATIONS)
     out = np.zeros((M, N), np.float32)
-    kernel = product[(1,)](a, b, out, table, shift, HOW=how, STEP=step, WHERE=where, M=M, N=N, K=K, TURNS=TURNS)
-    rows = a.reshape(M, K * TURNS, step)[:, :, 0].astype(np.float32)
+    extents = {"M": M, "N": N, "K": K, "ITERATIONS": ITERATIONS}
+    kernel = product[(1,)](a, b, out, table, shift, HOW=how, STEP=step, WHERE=where, **extents)
+    rows = a.reshape(M, K * ITERATIONS, step)[:, :, 0].astype(np.float32)
     if how == "table":
         rows = rows[table[:M]]
     if how == "wrapped":
         rows = np.roll(rows, -shift, 0)
     if how == "number":
-        parts = np.split(rows, TURNS, 1)
-        rows = np.hstack([np.roll(part, -by, 0) for part, by in zip(parts, table[-TURNS:], strict=True)])
+        parts = np.split(rows, ITERATIONS, 1)
+        rows = np.hstack([np.roll(part, -by, 0) for part, by in zip(parts, table[-ITERATIONS:], strict=True)])
     if how == "outside":
-        rows = np.tile(a[: M * K].reshape(M, K).astype(np.float32) + shift, (1, TURNS))
-    below = np.arange(K * TURNS) // (4 if how == "shared" else 1)
-    expected = rows @ b.reshape(K * TURNS, N)[below].astype(np.float32)
+        rows = np.tile(a[: M * K].reshape(M, K).astype(np.float32) + shift, (1, ITERATIONS))
+    below = np.arange(K * ITERATIONS) // (4 if how == "shared" else 1)
+    expected = rows @ b.reshape(K * ITERATIONS, N)[below].astype(np.float32)
     places = {"loaded": table[:M], "late": (np.arange(M) + table[0]) % M}
     return kernel, out[places.get(where, slice(None))], expected
 
@@ -146,13 +147,13 @@ def test_the_result_is_asked_for_in_the_last_turn() -> None:
 
 
 @tw.jit
-def attention_like(q, k, v, out, rows, BLOCK: tl.constexpr, TURNS: tl.constexpr):
+def attention_like(q, k, v, out, rows, BLOCK: tl.constexpr, ITERATIONS: tl.constexpr):
     """Two products a turn: a left factor that all turns share, and one that is computed from the first result."""
     i, pid, head = tl.arange(0, BLOCK), tl.program_id(0), tl.program_id(1)
     at = (pid * BLOCK + i)[:, None] * BLOCK + i[None, :]
     left = tl.load(q + at) * 2.0
     total = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for turn in range(TURNS):
+    for turn in range(ITERATIONS):
         here = (turn * BLOCK + i)[:, None] * BLOCK + i[None, :]
         scores = tl.dot(left, tl.trans(tl.load(k + here)))
         total = tl.dot(tl.maximum(scores, 0.0), tl.load(v + here), total)
@@ -166,7 +167,7 @@ def launch_attention() -> tuple[Any, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     q, k, v = (rng.integers(-3, 4, (rows, 32)).astype(np.float32) for rows in (64, 96, 96))
     out = np.zeros((128, 32), np.float32)
-    kernel = attention_like[(2, 2)](q, k, v, out, 64 * 32, BLOCK=32, TURNS=3)
+    kernel = attention_like[(2, 2)](q, k, v, out, 64 * 32, BLOCK=32, ITERATIONS=3)
     return kernel, out, np.tile(np.maximum(2 * q @ k.T, 0) @ v, (2, 1))
 
 

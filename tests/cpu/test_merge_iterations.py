@@ -11,7 +11,7 @@ from changed_costs import change_costs
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.merge_turns import TURNS
+from tilewright.backends.cpu.merge_iterations import MAX_MERGED
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import Matmul
@@ -76,7 +76,7 @@ def lowered(way: str, element: str = "i8", tile: tuple[int, int, int] = (M, N, D
     source = tw.ASTSource(product, types | dict.fromkeys(chosen, "constexpr"), chosen)
     module = parse_module(tw.compile(source, target=tw.GPUTarget("cpu", "znver5", 0)).asm["ttcir"])
     names = [step.name for step in loop_passes(ZEN5)]
-    run_passes(module, loop_passes(ZEN5)[: names.index("merge_turns") + 1])
+    run_passes(module, loop_passes(ZEN5)[: names.index("merge_iterations") + 1])
     return module
 
 
@@ -99,8 +99,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
     [
         (64, [(False, 1)]),
         (128, [(True, 1), (False, 2)]),
-        (6 * 64, [(True, 1), (True, 2), (True, 3), (False, TURNS), (True, 1), (False, 2)]),
-        (6 * 64 - 4, [(True, 1), (True, 2), (True, 3), (False, TURNS), (False, 1), (False, 1)]),
+        (6 * 64, [(True, 1), (True, 2), (True, 3), (False, MAX_MERGED), (True, 1), (False, 2)]),
+        (6 * 64 - 4, [(True, 1), (True, 2), (True, 3), (False, MAX_MERGED), (False, 1), (False, 1)]),
         (3 * 64 - 4, [(True, 1), (False, 2), (False, 1)]),
     ],
 )

@@ -4,7 +4,7 @@
                                                      "cpu.nest"() …  cpu.write 0, %c
     scf.for %k = %low to %high {             →     }
       "cpu.dot"(%a, %b, %c)                        scf.for %k = %low to %high {
-    }                                                "cpu.dot"(%a, %b, %c) <{first_turn = true}>
+    }                                                "cpu.dot"(%a, %b, %c) <{first_iteration = true}>
                                                    }
 
 Writing the zeros takes as long as storing the accumulator once. Where K is small there are few iterations: the zeros
@@ -31,7 +31,7 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import constant_of
 
 
-def first_turn(module: Op) -> bool:
+def elide_zero_fill(module: Op) -> bool:
     """Make products in loops of `module` (ttcir) start from zero by themselves; returns whether any do."""
     found = False
     for function in functions_of(module):
@@ -75,7 +75,7 @@ def _is_positive_zero(tile: Value) -> bool:
 def _begin_inside(function: Func, loop: For, dot: CpuDot, nest: Nest, zeros: Write) -> None:
     """Mark `dot`, and move `zeros` out of `nest` to where only a `loop` without iterations comes."""
     assert loop.block is not None, "it stands in the function"
-    dot.attributes |= {"first_turn": True}
+    dot.attributes |= {"first_iteration": True}
     low, high = known(loop.low), known(loop.high)
     if low is None or high is None or high <= low:
         builder = LoopBuilder(Block(), entry=function.body)

@@ -13,7 +13,7 @@ from tilewright.dialects.tt_memory import AddPtr
 from tilewright.ir.core import Op, Value
 
 
-class NextTurn:
+class NextIteration:
     """Computes scalars ahead.
 
     Args:

@@ -44,7 +44,7 @@ class Shown(NamedTuple):
     axes: Axes
 
 
-def seen_lanes(module: Op) -> bool:
+def demanded_lanes(module: Op) -> bool:
     """Record how much of each write and product of `module` (ttcir) is read; returns whether anything changed."""
     told = [_Function(function).count_all() for function in functions_of(module)]
     return any(told)

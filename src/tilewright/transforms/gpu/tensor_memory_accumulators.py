@@ -56,7 +56,7 @@ from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import MemDescType, async_token, i1, i32
 from tilewright.transforms.carried_values import add_carried, drop_carried, use_unchanged
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.keep_sums import keep_sum
+from tilewright.transforms.gpu.keep_accumulators import keep_accumulator
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
 from tilewright.transforms.matching import has_one_use, is_behind, is_inside
@@ -66,7 +66,8 @@ def hoist_tensor_memory(module: Op) -> bool:
     """Hoist the tensor memory of accumulators out of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     unchanged = [use_unchanged(loop, MemDescType) for loop in loops]
-    kept = [keep_sum(loop, alloc) for loop in loops for alloc in _sums_of(loop)]
+    allocs = [(loop, op) for loop in loops for op in loop.body if isinstance(op, TmemAlloc)]
+    kept = [keep_accumulator(loop, alloc) for loop, alloc in allocs]
     found = False
     for loop in loops:
         for argument in list(loop.carried):
@@ -83,10 +84,6 @@ def is_divided(op: Op) -> bool:
     while around is not None and WARP_SPECIALIZE not in around.attributes:
         around = around.parent
     return around is not None
-
-
-def _sums_of(loop: For) -> list[TmemAlloc]:
-    return [op for op in loop.body if isinstance(op, TmemAlloc)]
 
 
 class _Accumulator(NamedTuple):
@@ -115,7 +112,7 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     others = [user for user in alloc.results[0].uses if user is not load]
     adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
     is_whole = load.block is loop.body and not list(load.results[1].uses)
-    # A branch begins another sum, which stays in memory in another way (`keep_sums`).
+    # A branch begins another sum, which stays in memory in another way (`keep_accumulators`).
     is_new = is_inside(result, loop) and not isinstance(result.op, If)
     is_free = alloc.source is argument and is_new if changed else has_one_use(result)
     return _Accumulator(loop, argument, alloc, load) if adds and is_whole and is_free else None

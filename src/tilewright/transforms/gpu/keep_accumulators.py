@@ -27,7 +27,7 @@ from tilewright.transforms.matching import constant_of, has_one_use, is_behind, 
 from tilewright.transforms.op_builder import OpBuilder
 
 BOTH = (TensorCoreMma, TmemLoad)
-"""The two users of a sum in tensor memory."""
+"""The two users of an accumulator in tensor memory."""
 
 
 class _Sum(NamedTuple):
@@ -40,7 +40,7 @@ class _Sum(NamedTuple):
     result: int
 
 
-def keep_sum(loop: For, alloc: TmemAlloc) -> bool:
+def keep_accumulator(loop: For, alloc: TmemAlloc) -> bool:
     """Keep the accumulator of `alloc` in place across iterations, if `loop` reinitialises it for each tile.
 
     Returns:

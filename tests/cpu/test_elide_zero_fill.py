@@ -7,13 +7,13 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.first_turn import first_turn
+from tilewright.backends.cpu.elide_zero_fill import elide_zero_fill
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import CpuDot
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 
-TURNS = """
+ITERATIONS = """
 module {
   tt.func public @kernel(%a: !tt.ptr<tensor<16x16xf32>, 5>, %high: i32) {
     %c0 = arith.constant 0 : i32
@@ -47,12 +47,12 @@ AS_IT_IS = {"START": "0.0", "BEFORE": "", "LEFT": "%a", "INSIDE": ""}
 
 def changed(**parts: str) -> tuple[bool, str]:
     """Whether the pass changes the loop with these parts, and the text afterwards."""
-    text = TURNS
+    text = ITERATIONS
     for name, part in (parts | {name: part for name, part in AS_IT_IS.items() if name not in parts}).items():
         text = text.replace(name, part)
     module = parse_module(text)
-    found = first_turn(module)
-    assert found == any(isinstance(op, CpuDot) and op.first_turn for op in module.walk())
+    found = elide_zero_fill(module)
+    assert found == any(isinstance(op, CpuDot) and op.first_iteration for op in module.walk())
     return found, print_op(module)
 
 

@@ -22,7 +22,7 @@ from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.dot.plan import plan_of
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, operand_of
-from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.next_iteration import NextIteration
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, Matmul, Nest
@@ -35,9 +35,9 @@ from tilewright.ir.types import i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_inside
 
-TURNS = 4
+MAX_MERGED = 4
 """Max iterations that are multiplied at once, a power of two: with two, int8 takes 2 % longer."""
-LEAST = 32 << 10
+MIN_BYTES = 32 << 10
 """Min bytes of C: a smaller one stays in the L1 cache, so that waiting gains nothing."""
 WAITING, ZERO, TABLE = 0, 8, 16
 """Places of what iterations leave to the next one, in bytes: how many wait, whether their sums begin at zero, and for
@@ -46,26 +46,26 @@ ENTRY = 16
 """Bytes of an iteration's addresses."""
 
 
-def merge_turns(module: Op, target: Target) -> bool:
+def merge_iterations(module: Op, target: Target) -> bool:
     """Merge iterations of products of `module` (vector loops) that keep their B; returns whether any were."""
     found = False
     for function in functions_of(module):
         for op in function.ops_of(Matmul):
             loop = op.parent
-            most = merged_turns(op, loop, function, target) if op.keeps and isinstance(loop, For) else 1
+            most = merged_iterations(op, loop, function, target) if op.keeps and isinstance(loop, For) else 1
             if most > 1 and isinstance(loop, For):
-                _Turns(function, loop, op, most).merge()
+                _Merge(function, loop, op, most).merge()
                 found = True
     return found
 
 
-def merged_turns(op: Matmul, loop: For, function: Func, target: Target) -> int:
+def merged_iterations(op: Matmul, loop: For, function: Func, target: Target) -> int:
     """How many iterations of `loop`, in whose body `op` stands, may be multiplied at once, a power of two."""
     plan = plan_of(spec_of_matmul(op)[0], target)
     if plan is None or plan.by.group == 1 or plan.packs_a or plan.groups > target.costs.merged_groups:
         return 1
-    is_large = op.shape[0] * op.shape[1] * plan.by.accumulator.bits >= 8 * LEAST
-    return TURNS if is_large and _may_wait(op, loop, function) else 1
+    is_large = op.shape[0] * op.shape[1] * plan.by.accumulator.bits >= 8 * MIN_BYTES
+    return MAX_MERGED if is_large and _may_wait(op, loop, function) else 1
 
 
 def _may_wait(op: Matmul, loop: For, function: Func) -> bool:
@@ -73,10 +73,10 @@ def _may_wait(op: Matmul, loop: For, function: Func) -> bool:
     places = [in_place(factor, function) for factor in (op.a, op.b)]
     if (known(loop.step) or 0) <= 0 or not _only_multiplies(op, loop) or not all(places):
         return False
-    turn = NextTurn(LoopBuilder(Block()), loop, (), operand_of)
+    ahead = NextIteration(LoopBuilder(Block()), loop, (), operand_of)
     conditions = [condition for place in places if place for condition in place if condition is not None]
     fixed = [_there(op.a_stride), _there(op.a_step), op.rows, op.columns, op.depth]
-    return all(map(turn.knows, conditions)) and all(_is_fixed(value, loop) for value in fixed)
+    return all(map(ahead.knows, conditions)) and all(_is_fixed(value, loop) for value in fixed)
 
 
 def in_place(factor: Value, function: Func) -> tuple[Value | None] | None:
@@ -120,7 +120,7 @@ def _is_fixed(value: Value, loop: For) -> bool:
     return op is not None and is_elementwise(op) and all(_is_fixed(operand, loop) for operand in op.operands)
 
 
-class _Turns:
+class _Merge:
     """Lets the iterations of a loop wait for each other, up to `most` of them."""
 
     def __init__(self, function: Func, loop: For, op: Matmul, most: int) -> None:
@@ -148,7 +148,7 @@ class _Turns:
         self._ask_for_all()
 
     def _takes(self, state: Value) -> tuple[Value, Value, Value]:
-        """Whether the product waits, the number of turns up to it, and whether their sums begin at zero."""
+        """Whether the product waits, the number of iterations up to it, and whether their sums begin at zero."""
         b, op = self.b, self.op
         assert op.panels is not None, "it keeps its B"
         waiting = b.load(i64, state, WAITING, align=8)
@@ -164,11 +164,11 @@ class _Turns:
         """An i1: there is a next iteration, and neither this one nor that one copies A or B."""
         b, loop = self.b, self.loop
         found = b.compare("sgt", b.sub(loop.high, loop.induction_variable), loop.step)
-        turn = NextTurn(b, loop, (), operand_of)
+        ahead = NextIteration(b, loop, (), operand_of)
         for factor in (self.op.a, self.op.b):
             for condition in in_place(factor, self.function) or ():
                 if condition is not None:
-                    found = b.and_(b.and_(found, condition), turn.value(condition))
+                    found = b.and_(b.and_(found, condition), ahead.value(condition))
         return found
 
     def _ask_for_all(self) -> None:

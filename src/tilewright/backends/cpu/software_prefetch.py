@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, turns_of
+from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, trip_count
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.dialects.arith import Select
@@ -45,15 +45,15 @@ FROM_NEAR = 3
 FROM_MEMORY = 2
 """The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
 
-FEWEST = 32 << 10
-"""The least number of bytes of the tiles that are read before the one that is asked for."""
+MIN_BYTES = 32 << 10
+"""The least number of bytes of the tiles that are read before the prefetched one."""
 
-MOST = 128 << 10
-"""Max bytes of a tile that is asked for while another one is used: more push each other out of L2."""
+MAX_TILE_BYTES = 128 << 10
+"""Max bytes of a tile that is prefetched while another one is used: more push each other out of L2."""
 
 
-def ask_for_unguessed(function: Func, parallel: Sequence[Parallel], costs: CpuCosts) -> bool:
-    """Let loops of `function` ask for what the processor does not fetch ahead by itself; returns whether any does.
+def prefetch_unpredicted(function: Func, parallel: Sequence[Parallel], costs: CpuCosts) -> bool:
+    """Insert prefetches of what the processor does not prefetch by itself; returns whether there are any.
 
     Args:
         function: the function.
@@ -61,20 +61,20 @@ def ask_for_unguessed(function: Func, parallel: Sequence[Parallel], costs: CpuCo
         costs: the figures of the processor.
     """
     found = False
-    for loop in parallel if costs.asked_short_row else ():
+    for loop in parallel if costs.prefetched_short_row else ():
         loops = [site for site in _loops_around(loop) if isinstance(site, For)]
         if len(loops) > 1:
-            asking, turns = _Asking(function, loops[-1]), loops[ALONG not in loops[0].attributes]
-            found |= asking.place(is_needed=asking.rows_of(loop, loops[0], turns, costs))
-    for load in function.ops_of(MaskedLoad) if costs.asked_under_mask else ():
+            prefetcher, further = _Prefetcher(function, loops[-1]), loops[ALONG not in loops[0].attributes]
+            found |= prefetcher.place(is_needed=prefetcher.rows_of(loop, loops[0], further, costs))
+    for load in function.ops_of(MaskedLoad) if costs.prefetched_under_mask else ():
         around = list(_loops_around(load))
         if around:
-            asking = _Asking(function, around[-1])
-            found |= asking.place(is_needed=asking.behind(load, around[0], costs.asked_under_mask))
+            prefetcher = _Prefetcher(function, around[-1])
+            found |= prefetcher.place(is_needed=prefetcher.behind(load, around[0], costs.prefetched_under_mask))
     return found
 
 
-class _Asking:
+class _Prefetcher:
     """Prefetches in loops of which `outermost` is the one around all.
 
     What they need is computed before it and no further out: where it does not run, it is not needed.
@@ -84,34 +84,34 @@ class _Asking:
         self.function, self.outermost = function, outermost
         self.b = LoopBuilder(Block(), entry=function.body)
 
-    def rows_of(self, loop: Parallel, rows: For, turns: For, costs: CpuCosts) -> bool:
-        """Let `loop`, along one of several short `rows`, ask for the rows of a later one of the `turns`.
+    def rows_of(self, loop: Parallel, rows: For, further: For, costs: CpuCosts) -> bool:
+        """Let `loop`, along one of several short `rows`, prefetch the rows of a later iteration of `further`.
 
         Loops with results are left alone: a version of their own takes registers, and cost argmax a third from L2.
         """
         found = {op: row for op in loop.body if isinstance(op, Load) and (row := first_address(loop, op)) is not None}
         lengths = {op: lanes_of_row(loop) * op.result.type.scalar.bits // 8 for op in found}
-        is_asked = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
-        if is_asked or loop.results or any(is_inside(bound, self.outermost) for bound in turns.bounds):
+        is_prefetched = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
+        if is_prefetched or loop.results or any(is_inside(bound, self.outermost) for bound in further.bounds):
             return False
         b = LoopBuilder(Block(), entry=self.function.body)
-        growth = Growth(b, turns, "", self.outermost)
-        short = (op for op, length in lengths.items() if 0 < length <= costs.asked_short_row)
+        growth = Growth(b, further, "", self.outermost)
+        short = (op for op, length in lengths.items() if 0 < length <= costs.prefetched_short_row)
         steps = {op: step for op in short if (step := growth.of(found[op])) not in (None, 0)}
         count = offset_of(rows.high)
         tile = sum(lengths[op] for op in steps) * (count if isinstance(count, int) else 1)
-        if not 0 < tile <= MOST:
+        if not 0 < tile <= MAX_TILE_BYTES:
             _drop(b.block)
             return False
         ahead: dict[Op, Value] = {
-            op: _times(b, step, -(-FEWEST // tile)) for op, step in steps.items() if step is not None
+            op: _times(b, step, -(-MIN_BYTES // tile)) for op, step in steps.items() if step is not None
         }
-        far = self.b.compare("ugt", self.b.mul(turns_of(self.b, turns), tile), costs.asks_ahead)
-        put_version(b, loop, far, _asking(loop, ahead))
+        far = self.b.compare("ugt", self.b.mul(trip_count(self.b, further), tile), costs.max_prefetched_grid)
+        put_version(b, loop, far, _with_prefetches(loop, ahead))
         return True
 
     def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
-        """Let `load` ask for what `loop` loads by it when that are `ahead` bytes more."""
+        """Let `load` prefetch what `loop` loads by it when that are `ahead` bytes more."""
         base = load.base.op.chosen if isinstance(load.base.op, Select) else load.base
         if load.stride is not None or not _is_memory_of_program(base, self.function):
             return False
@@ -119,7 +119,7 @@ class _Asking:
         bytes = lanes_of(load.result.type) * load.result.type.scalar.bits // 8
         if step is None or step == 0:
             return False
-        _ask(load, base, _times(self.b, step, max(1, ahead // bytes)), FROM_NEAR)
+        _prefetch(load, base, _times(self.b, step, max(1, ahead // bytes)), FROM_NEAR)
         return True
 
     def place(self, *, is_needed: bool) -> bool:
@@ -132,17 +132,17 @@ class _Asking:
         return is_needed
 
 
-def _asking(loop: Parallel, ahead: Mapping[Op, Value]) -> Parallel:
-    """A copy of `loop` whose loads ask for what is so many bytes `ahead`."""
+def _with_prefetches(loop: Parallel, ahead: Mapping[Op, Value]) -> Parallel:
+    """A copy of `loop` whose loads prefetch what is so many bytes `ahead`."""
     copy = loop.clone()
     for own, load in zip(list(loop.body), list(copy.body), strict=True):
         if own in ahead and isinstance(load, Load):
-            _ask(load, load.base, ahead[own], FROM_MEMORY)
+            _prefetch(load, load.base, ahead[own], FROM_MEMORY)
     return copy
 
 
 def put_version(b: LoopBuilder, loop: Parallel, far: Value, copy: Parallel) -> None:
-    """Let `copy`, which asks ahead, run in the place of `loop` where `far` holds.
+    """Let `copy`, which prefetches, run in the place of `loop` where `far` holds.
 
     What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
     """
@@ -159,11 +159,13 @@ def put_version(b: LoopBuilder, loop: Parallel, far: Value, copy: Parallel) -> N
         block.splice(b.block, after)
 
 
-def _ask(load: Op, base: Value, further: Value, locality: int) -> None:
+def _prefetch(load: Op, base: Value, further: Value, locality: int) -> None:
     """Prefetch, behind `load`, the line `further` bytes behind `base`."""
-    ask = Op(OPS["vector.prefetch"], (base, further), (), {"locality": Number(locality, i64)}, (), (), load.location)
+    prefetch = Op(
+        OPS["vector.prefetch"], (base, further), (), {"locality": Number(locality, i64)}, (), (), load.location
+    )
     assert load.block is not None, "it stands in a loop"
-    load.block.insert(ask, load.next)
+    load.block.insert(prefetch, load.next)
 
 
 def _times(b: LoopBuilder, step: Operand, count: int) -> Value:
