@@ -11,7 +11,7 @@ from dot_native import compare, expected, make_spec, random_tile
 from loop_native import module_of
 
 from tilewright.backends.cpu.dot import DotSpec, operand_element_type
-from tilewright.backends.cpu.dot_spec import put_matmul, spec_of_matmul
+from tilewright.backends.cpu.dot.spec import put_matmul, spec_of_matmul
 from tilewright.backends.cpu.expand_dots import expand_dots
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.llvm.machine import host_target

@@ -134,7 +134,7 @@ NOT_LOWERED = {
     "tt.descriptor_reduce": "the language emits atomics",
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     "tt.descriptor_store": "the language emits stores through block pointers",
-    "tt.dot": "dots.py makes cpu.dot of it",
+    "tt.dot": "dot/operands.py makes cpu.dot of it",
     "tt.dot_scaled": "the language widens the operands and emits tt.dot",
     "tt.func": "a container",
     "tt.make_tensor_descriptor": "the language keeps base, shape and strides",

@@ -20,9 +20,8 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.dot.plan import columns_read, takes_steps
-from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
+from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch, batches_of, put_matmul, spec_of, stride_bytes
 from tilewright.backends.cpu.dot_masks import common_end, source_of
-from tilewright.backends.cpu.dot_spec import batches_of, put_matmul, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of, operand_of
 from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
+from tilewright.backends.cpu.dot.operands import is_zero
 from tilewright.backends.cpu.dot.plan import takes_steps
-from tilewright.backends.cpu.dot_spec import spec_of
-from tilewright.backends.cpu.dots import is_zero
+from tilewright.backends.cpu.dot.spec import spec_of
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write

@@ -10,8 +10,7 @@ The op has everything that decides the form: extents, types, known strides and c
 from __future__ import annotations
 
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
-from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts
-from tilewright.backends.cpu.dot_spec import spec_of_matmul
+from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Matmul, buffer_type

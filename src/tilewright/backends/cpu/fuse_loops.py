@@ -41,7 +41,7 @@ from tilewright.backends.cpu.costs import (
     weight,
     where_of,
 )
-from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.dot.operands import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, erase_dead, reads_elsewhere
 from tilewright.backends.cpu.row_numbers import computed_from, parts_to_keep
 from tilewright.dialects.cpu import Accumulate, Network, Read, Report, Write, buffer_type

@@ -31,7 +31,7 @@ from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
 from tilewright.backends.cpu.computed_right import ComputedRight, Span, computed_right, span_of, taken_out
 from tilewright.backends.cpu.dot.lower import kept_bytes
 from tilewright.backends.cpu.dot.packing_choice import packing_pays_off
-from tilewright.backends.cpu.dot_spec import spec_of_matmul
+from tilewright.backends.cpu.dot.spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
 from tilewright.backends.cpu.merge_iterations import in_place, merged_iterations

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.dot.plan import plan_of
-from tilewright.backends.cpu.dot_spec import spec_of_matmul
+from tilewright.backends.cpu.dot.spec import spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, operand_of
 from tilewright.backends.cpu.next_iteration import NextIteration
 from tilewright.backends.llvm.elementwise import is_elementwise

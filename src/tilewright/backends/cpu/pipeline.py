@@ -20,9 +20,8 @@ from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.demanded_lanes import demanded_lanes
 from tilewright.backends.cpu.distribute_loops import distribute_loops
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
-from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
-from tilewright.backends.cpu.dot_spec import spec_of
-from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.dot.operands import DotLowering
+from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type, spec_of
 from tilewright.backends.cpu.elide_zero_fill import elide_zero_fill
 from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
