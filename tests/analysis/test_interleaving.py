@@ -11,9 +11,8 @@ from enumerated_accesses import Samples
 
 import tilewright.dialects
 from tilewright.analysis.guard_conditions import NEVER, Sum, is_zero, minus, remainder, whole
-from tilewright.analysis.interleaving import interleaved
 from tilewright.analysis.memory_accesses import MemoryAccesses
-from tilewright.analysis.memory_dependences import Guarded, dependence
+from tilewright.analysis.memory_dependences import Guarded, dependence, interleaved
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module

@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.nvidia.address_offsets import fold_offsets
+from tilewright.backends.nvidia.ptx_text import fold_offsets
 
 START = ".visible .entry k()\n{\n"
 SUM = "\tadd.s64 \t%rd1, %rd8, %rd9;\n"

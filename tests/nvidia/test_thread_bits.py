@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.nvidia.thread_bits import MANY, MANY_WIDE, bound_thread_bits
+from tilewright.backends.nvidia.ptx_text import MANY, MANY_WIDE, bound_thread_bits
 
 START = ".visible .entry k()\n.reqntid 128\n{\n"
 THREAD = "\tmov.u32 \t%r1, %tid.x;\n"

@@ -18,7 +18,7 @@ import tilewright as tw
 import tilewright.dialects
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
-from tilewright.runtime import shadows, unwritten
+from tilewright.runtime import sanitizer, unwritten
 
 Golden = Callable[[str, str], None]
 ALL = "bounds,races,uninit"
@@ -298,7 +298,7 @@ def test_launches_do_not_race_with_each_other() -> None:
 
 
 def test_stamps_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadows, "LARGEST", 5000)
+    monkeypatch.setattr(sanitizer, "LARGEST", 5000)
     x, out = floats(256), np.zeros(256, np.float32)
     for _ in range(500):
         kernels.copy_kernel[(2,)](x, out, 0, 256, BLOCK=128, sanitize="races")
@@ -308,10 +308,10 @@ def test_stamps_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shadows_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadows, "KEPT_BYTES", 5000)
+    monkeypatch.setattr(sanitizer, "KEPT_BYTES", 5000)
     for count in (100, 1000, 200, 500, 300):
         kernels.copy_kernel[(8,)](floats(count), np.zeros(count, np.float32), 0, count, BLOCK=128, sanitize="races")
-        assert 0 < sum(plane.nbytes for plane in shadows._pool.free) <= 5000
+        assert 0 < sum(plane.nbytes for plane in sanitizer._pool.free) <= 5000
 
 
 # ---------------------------------------------------------------------------------------------------------- uninit

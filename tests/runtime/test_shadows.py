@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.runtime import shadows
+from tilewright.runtime import sanitizer
 from tilewright.runtime.extents import Extent
-from tilewright.runtime.shadows import FIRST, LARGEST, _Pool, _regions
+from tilewright.runtime.sanitizer import FIRST, LARGEST, _Pool, _regions
 
 
 def test_the_smallest_free_plane_that_fits_is_taken() -> None:
@@ -27,7 +27,7 @@ def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = _Pool()
     pool.give_back([np.zeros(1 << 20, np.int32)] * 3, pool.generation)
     assert len(pool.free) == 3
-    monkeypatch.setattr(shadows, "KEPT_BYTES", 400)
+    monkeypatch.setattr(sanitizer, "KEPT_BYTES", 400)
     pool.free = []
     pool.give_back([np.zeros(count, np.int32) for count in (60, 40, 1)], pool.generation)
     assert [plane.size for plane in pool.free] == [1, 40]
