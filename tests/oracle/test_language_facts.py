@@ -50,7 +50,7 @@ DIFFERENT = {
     # the same in other words
     r"\{x:\.3f\}": "f-strings take formats, which Triton reads over",
     r"fp8e4b15": "fp8e4b15 is converted by ops, in Triton by PTX; and it is added up in fp16",
-    r"tl\.(sub|mul|fma)\(.*with .*('bf16', 'fp16'|'fp16', 'bf16')": "bf16 becomes fp16 by way of fp32: the same values",
+    r"tl\.(sub|mul|fma|m[axin]+imum)\(.*with .*('bf16', 'fp16'|'fp16', 'bf16')": "bf16 to fp16 is through fp32",
     r"tl\.(full|zeros)\([a(\[].*with \['=True'\]": "the extent True is 1",
     r"target_info\.is_cuda": "functions are plain ones",
     r"^(a (\*|//) b|tl\.mul\(a, b\)) with \[('i1', '=True'|'=True', 'i1')\]": "b * true is b, Triton keeps the op",

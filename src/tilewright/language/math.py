@@ -92,7 +92,7 @@ def umulhi(x: Any, y: Any) -> Any:
     """The high half of the product of 32- or 64-bit integers, taken as unsigned.
 
     Args:
-        x, y: integer tiles, which broadcast.
+        x, y: integer tiles, which broadcast; a number adapts to the tile.
     """
     return math_semantics.umulhi(x, y)
 

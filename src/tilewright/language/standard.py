@@ -16,14 +16,13 @@ from tilewright.language.sorting import positions
 from tilewright.language.sorting import sort as sort
 from tilewright.language.sorting import topk as topk
 from tilewright.semantics import arithmetic
-from tilewright.semantics.arithmetic import widened_bf16
 from tilewright.semantics.casting import in_32_bits
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
 from tilewright.semantics.shapes import checked_axis
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import int32, uint32
+from tilewright.semantics.types import float32, int32, uint32
 from tilewright.support.diagnostics import SemanticError
 
 
@@ -172,7 +171,8 @@ def max(
 ) -> Any:
     """The largest element along `axis` (None: of everything), as a tuple with its index if wanted.
 
-    Elements below 32 bits are widened to fp32 or int32. Among equal elements the first one's index counts.
+    Elements below 32 bits are widened to fp32 or int32 if no index is wanted. Among equal elements the first one's
+    index counts.
 
     Args:
         input: a tile.
@@ -272,7 +272,7 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
         reverse: from the end to the beginning.
         dtype: the element type in which elements are added.
     """
-    return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.add, reverse)
+    return operations.associative_scan(_for_sums(input, dtype), axis, arithmetic.add, reverse)
 
 
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
@@ -284,7 +284,7 @@ def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) 
         reverse: from the end to the beginning.
         dtype: the element type in which elements are multiplied.
     """
-    return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.mul, reverse)
+    return operations.associative_scan(_for_sums(input, dtype), axis, arithmetic.mul, reverse)
 
 
 def _for_sums(tile: Any, dtype: Any) -> Any:
@@ -302,15 +302,17 @@ def _integers(operation: str, tile: Any) -> Any:
 
 
 def _with_index(tile: Any, axis: Any, relation: str, keep_dims: Any, *, leftmost: bool) -> Any:
-    """The extreme element along `axis` and its index."""
-    tile = widened_bf16(tile)
-    axis = unwrap(axis)
+    """The extreme element along `axis` and its index; bf16 is compared as fp32, which holds its values."""
+    axis, own = unwrap(axis), tile.type.scalar
+    if own.is_bf16():
+        tile = operations.cast(tile, float32)
     if axis is None:
         tile, axis = shaping.reshape(tile, [prod(tile.type.shape)]), 0
     position = checked_axis(axis, len(tile.type.shape))
-    return operations.reduce(
+    extreme, index = operations.reduce(
         (tile, positions(tile, position)), position, _combine_with_index(relation, leftmost=leftmost), keep_dims
     )
+    return operations.cast(extreme, own), index
 
 
 def _combine_with_index(relation: str, *, leftmost: bool) -> Callable[..., tuple[Tile, Tile]]:

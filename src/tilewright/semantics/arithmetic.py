@@ -293,40 +293,13 @@ def maximum(lhs: Any, rhs: Any, *, propagate_nan: bool = False) -> Tile:
 
 
 def _extremum(which: str, lhs: Any, rhs: Any, *, propagate_nan: bool) -> Tile:
-    a, b = typed_operands(lhs, rhs, operation=f"{which}imum")
+    a, b = common_operands(lhs, rhs, operation=f"{which}imum")
     kind = a.type.scalar
     if kind.floating:
         suffix = "imumf" if propagate_nan else "numf"
     else:
         suffix = "si" if kind.signed else "ui"
     return build(f"arith.{which}{suffix}", [a.handle, b.handle], a.type)
-
-
-def typed_operands(lhs: Any, rhs: Any, *, operation: str) -> Pair:
-    """`common_operands` where a Python number counts as a scalar of its own type, and bf16 as fp32."""
-    if not isinstance(rhs, Tile) and isinstance(lhs, Tile):
-        return _with_typed_number(lhs, unwrap(rhs), operation=operation)
-    if not isinstance(lhs, Tile) and isinstance(rhs, Tile):
-        tile, number = _with_typed_number(rhs, unwrap(lhs), operation=operation)
-        return number, tile
-    return common_operands(widened_bf16(to_tensor(lhs)), widened_bf16(to_tensor(rhs)), operation=operation)
-
-
-def _with_typed_number(tile: Tile, number: Any, *, operation: str) -> Pair:
-    tile = widened_bf16(tile)
-    own = tile.type.scalar
-    if isinstance(own, pointer_type):
-        raise SemanticError(WrongOperandType(operation, own, "numbers"))
-    wanted = promote(own, dtype_of_number(number))
-    if not wanted.floating:
-        check_number(number, wanted)
-    tile = cast(tile, wanted)
-    return tile, constant(number_as(number, wanted), tile.type)
-
-
-def widened_bf16(tile: Tile) -> Tile:
-    """bf16 elements as fp32; anything else as it is."""
-    return cast(tile, float32) if tile.type.scalar.is_bf16() else tile
 
 
 def scalar_or_tile(value: Any, target: dtype, like: AnyType) -> Tile:

@@ -24,8 +24,6 @@ from tilewright.semantics.arithmetic import (
     minimum,
     scalar_or_tile,
     to_tensor,
-    typed_operands,
-    widened_bf16,
 )
 from tilewright.semantics.broadcasting import common_type, stretch
 from tilewright.semantics.constexpr import unwrap
@@ -74,10 +72,7 @@ def absolute(value: Any) -> Tile:
 
 def fma(x: Any, y: Any, z: Any) -> Tile:
     """`x * y + z`, rounded once."""
-    a, b = common_operands(x, y, operation="fma")
-    a, c = common_operands(a, z, operation="fma")
-    b, c = common_operands(b, c, operation="fma")
-    a, c = common_operands(a, c, operation="fma")
+    a, b, c = _alike("fma", (x, y, z))
     if not a.type.scalar.floating:
         raise SemanticError(WrongOperandType("fma", a.type.scalar, "floats"))
     return build("math.fma", [a.handle, b.handle, c.handle], a.type)
@@ -86,7 +81,7 @@ def fma(x: Any, y: Any, z: Any) -> Tile:
 def umulhi(x: Any, y: Any) -> Tile:
     """The high half of the product of unsigned integers."""
     _check_tiles("umulhi", (x, y), WIDE_INTEGERS)
-    a, b = typed_operands(x, y, operation="umulhi")
+    a, b = common_operands(x, y, operation="umulhi")
     check_element("umulhi", a, WIDE_INTEGERS)
     return build("tt.mulhiui", [a.handle, b.handle], a.type)
 
@@ -101,21 +96,21 @@ def div_rn(x: Any, y: Any) -> Tile:
 
 def clamp(x: Any, low: Any, high: Any, *, propagate_nan: bool = False) -> Tile:
     """`x` kept between `low` and `high`; numbers adapt to the tiles among the three."""
-    x, low, high = _alike((x, low, high))
+    x, low, high = _alike("clamp", (x, low, high))
     if not x.type.scalar.floating:
         return minimum(maximum(x, low), high)
     mode = Keyword("all" if propagate_nan else "none")
     return build("tt.clampf", [x.handle, low.handle, high.handle], x.type, {"propagateNan": mode})
 
 
-def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
+def _alike(operation: str, operands: Sequence[Any]) -> tuple[Tile, ...]:
     """All operands in one element type and shape: the common one of the tiles, to which the numbers adapt."""
     values = [unwrap(operand) for operand in operands]
-    tiles = [widened_bf16(value).type.scalar for value in values if isinstance(value, Tile)]
+    tiles = [value.type.scalar for value in values if isinstance(value, Tile)]
     numbers = [dtype_of_number(value) for value in values if not isinstance(value, Tile)]
     kind = reduce(promote, tiles or numbers)
     if kind.is_ptr():
-        raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
+        raise SemanticError(WrongOperandType(operation, kind, "numbers"))
     if tiles and numbers:
         kind = promote(kind, reduce(promote, numbers), right_is_number=True)
     if kind.integer:

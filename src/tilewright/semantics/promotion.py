@@ -47,9 +47,9 @@ def number_meets_tile(a: Side, b: Side, division: bool) -> dtype | None:
     number, tile = (a.dtype, b.dtype) if a.is_number else (b.dtype, a.dtype)
     if number.kind().value > tile.kind().value:
         return None
-    if tile is float8e4b15:
-        tile = float16
-    return float32 if division and (tile in (float16, bfloat16) or tile.is_fp8()) else tile
+    if division and tile.floating:
+        return float64 if tile is float64 else float32
+    return float16 if tile is float8e4b15 else tile
 
 
 def either_is(wide: dtype) -> Callable[[Side, Side, bool], dtype | None]:
@@ -57,24 +57,27 @@ def either_is(wide: dtype) -> Callable[[Side, Side, bool], dtype | None]:
     return lambda a, b, division: wide if wide in (a.dtype, b.dtype) else None
 
 
+def quotient(a: Side, b: Side, division: bool) -> dtype | None:
+    """`/` and `%` with a float of up to 32 bits compute in fp32."""
+    return float32 if division and (a.dtype.floating or b.dtype.floating) else None
+
+
 def half(a: Side, b: Side, division: bool) -> dtype | None:
-    """fp16 wins over what is left, except that `/` and `%` on halves compute in fp32."""
-    return None if float16 not in (a.dtype, b.dtype) else float32 if division else float16
+    """fp16 wins over what is left."""
+    return float16 if float16 in (a.dtype, b.dtype) else None
 
 
 def brain_half(a: Side, b: Side, division: bool) -> dtype | None:
     """bf16 survives only next to bf16; with anything else it becomes fp32."""
     if bfloat16 not in (a.dtype, b.dtype):
         return None
-    return bfloat16 if a.dtype is b.dtype and not division else float32
+    return bfloat16 if a.dtype is b.dtype else float32
 
 
 def eighth(a: Side, b: Side, division: bool) -> dtype | None:
     """Two different fp8 formats are promoted to fp16, and so is fp8e4b15 with itself: it has no arithmetic."""
     if not (a.dtype.is_fp8() and b.dtype.is_fp8()):
         return None
-    if a.dtype is b.dtype is float8e4b15 and division:
-        return float32
     return a.dtype if a.dtype is b.dtype is not float8e4b15 else float16
 
 
@@ -91,7 +94,7 @@ def integers(a: Side, b: Side, division: bool) -> dtype | None:
     return unsigned if unsigned.primitive_bitwidth >= signed.primitive_bitwidth else signed
 
 
-RULES = (number_meets_tile, either_is(float64), either_is(float32), half, brain_half, eighth, integers)
+RULES = (number_meets_tile, either_is(float64), quotient, either_is(float32), half, brain_half, eighth, integers)
 
 
 @cache
