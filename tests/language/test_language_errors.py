@@ -34,6 +34,7 @@ MISTAKES = [
     "int(n)",
     "tl.program_id(3)",
     "tl.rand(0.5, i)",
+    "tl.rand(0, i, 2**33)",
     "tl.rand(p, i)",
     "tl.arange(0, 3)",
     "tl.arange(0, n)",

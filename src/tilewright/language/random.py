@@ -11,12 +11,13 @@ from typing import Any
 from tilewright.language import math, operations
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import WrongOperandType
+from tilewright.semantics.errors import BadArgument, WrongOperandType
 from tilewright.semantics.types import dtype, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.named_tuple import NamedTuple
 
 N_ROUNDS_DEFAULT = 10
+MAX_ROUNDS = 1024
 
 
 class PhiloxConstants(NamedTuple):
@@ -48,13 +49,15 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
         Four tiles of random bits.
 
     Raises:
-        SemanticError: the counter is of another type.
+        SemanticError: the counter is of another type, or there are more rounds than are unrolled.
     """
     kind = c0.type.scalar
     if kind not in PHILOX:
         raise SemanticError(WrongOperandType("philox_impl", kind, "uint32 or uint64"))
-    constants = PHILOX[kind]
-    for _ in range(unwrap(n_rounds)):
+    constants, rounds = PHILOX[kind], unwrap(n_rounds)
+    if rounds > MAX_ROUNDS:
+        raise SemanticError(BadArgument("philox", "n_rounds", rounds, f"at most {MAX_ROUNDS}, which are unrolled"))
+    for _ in range(rounds):
         new_c0 = math.umulhi(constants.round_b, c2) ^ c1 ^ k0
         new_c2 = math.umulhi(constants.round_a, c0) ^ c3 ^ k1
         c0, c1, c2, c3 = new_c0, _product(constants.round_b, c2), new_c2, _product(constants.round_a, c0)

@@ -23,7 +23,16 @@ NO_POWER = "unsupported operand type(s) for **"
 NO_POWERS = ("`**` of tiles", "multiply, or take tl.extra.libdevice.pow")
 _DEEP = ("tilewright.dialects", "tilewright.frontends.from_ast", "tilewright.frontends.from_bytecode", "tilewright.ir")
 """Modules where no mistake of the user's ends in a Python exception."""
-_MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, NotImplementedError, RecursionError)
+_MISTAKES = (
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def as_compilation_error(error: Exception, location: FileLocation, callee: str) -> TilewrightError:
@@ -59,6 +68,8 @@ def _diagnostic(error: Exception, callee: str) -> Diagnostic:
     if isinstance(error, NameError):
         reason = "it gets its value later, or not at all" if isinstance(error, UnboundLocalError) else "unknown here"
         return UndefinedName(re.findall("'(.*?)'", message)[0], reason)
+    if isinstance(error, MemoryError):
+        message = message or "the value needs more memory than there is"
     return NotSupported(*NO_POWERS) if NO_POWER in message else PythonRaised(type(error).__name__, message)
 
 
