@@ -38,8 +38,8 @@ assert np.allclose(out, x - x.mean(axis=1, keepdims=True), atol=1e-6)
 # %% [markdown]
 # ## A row longer than a tile
 #
-# A loop goes over the row, and a variable holds what was found so far. The loop may have any number of turns, which is known
-# only when the kernel runs.
+# A loop goes over the row, and a variable holds what was found so far. The number of iterations is known only when the kernel
+# runs.
 
 
 # %%

@@ -116,9 +116,9 @@ def test_a_nest_that_goes_along_columns_stores_the_same(how: str, width: int, pi
     x = np.random.default_rng(1).integers(-9, 9, 4096).astype(np.float32)
     places = np.random.default_rng(2).permutation(64).astype(np.int32)
     found = []
-    for is_turned in (False, True):
+    for is_transposed in (False, True):
         module = ttcir(how)
-        if is_turned:
+        if is_transposed:
             assert store_columns(module)
             verify(module)
         out = np.zeros(4096, np.float32)

@@ -1,4 +1,4 @@
-"""A variable gets its value in a loop that has no turns."""
+"""A variable gets its value in a loop that has no iterations."""
 
 import tilewright as tw
 import tilewright.language as tl

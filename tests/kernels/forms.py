@@ -386,7 +386,7 @@ REFUSALS = {
     refused_global: "`global`",
     refused_import: "`import`",
     refused_lambda: "a lambda",
-    refused_long_loop: "tl.static_range has 100000 turns",
+    refused_long_loop: "tl.static_range has 100000 iterations",
     refused_matrix_product: "the operator `@`",
     refused_set: "a set",
     refused_subscript: "assignment to a subscript",

@@ -42,7 +42,7 @@ SENTENCES: dict[type[Diagnostic], str] = {
     semantic.NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
     semantic.RangeNotPowerOfTwo: "arange's range must be a power of 2",
     ResultUnused: "The result of {function} is not being used. {advice}",
-    syntax.LoopTypeChange: "Loop-carried variable {name} has initial type {before} and {after} after one turn",
+    syntax.LoopTypeChange: "Loop-carried variable {name} has initial type {before} and {after} after one iteration",
     syntax.ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
     semantic.SameAxisTwice: "duplicate axes, normalized axes = {positions}",
     semantic.ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",

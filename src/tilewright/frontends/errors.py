@@ -82,7 +82,7 @@ class PythonNotForKernels(Diagnostic):
 
 class LoopTypeChange(Diagnostic):
     title: ClassVar[str] = "loop-carried variable `{name}` changes its type"
-    label: ClassVar[str] = "`{name}` is {before} before the loop and {after} after one turn"
+    label: ClassVar[str] = "`{name}` is {before} before the loop and {after} after one iteration"
     help: ClassVar[str] = "give `{name}` its final type before the loop, or convert it back with .to(…) inside"
     name: str
     before: str
@@ -247,8 +247,8 @@ class TraceTooLong(Limit):
     count: int
 
 
-class TooManyTurns(Limit):
-    title: ClassVar[str] = "{loop} has {count} turns, each of which is compiled"
+class TooManyIterations(Limit):
+    title: ClassVar[str] = "{loop} has {count} iterations, each of which is compiled"
     label: ClassVar[str] = "at most {most} are"
     help: ClassVar[str] = "use a loop over range or tl.range"
     loop: str

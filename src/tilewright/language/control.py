@@ -85,10 +85,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     layout = flatten(first, handles)
     types = [handle.type for handle in handles]
 
-    def turn(counter: Value, *carried: Value) -> Any:
+    def iteration(counter: Value, *carried: Value) -> Any:
         return _call(body_fun, (Tile.concrete(counter, kind), rebuild(layout, iter(carried))))
 
-    body = _region((kind.ir, *types), turn)
+    body = _region((kind.ir, *types), iteration)
     body.end("scf.yield", _checked(body, layout, first))
     operands = [low.handle, high.handle, constant(1, kind).handle, *handles]
     return rebuild(layout, iter(active().emit("scf.for", operands, types, None, [Region([body.block])])))

@@ -150,13 +150,13 @@ def dot(
         out_dtype: the element type of the result: fp32 by default, for fp64 and integers fp64 and int32.
         trans_a, trans_b: deprecated: `tl.trans` of the operand instead.
 
-    What older Tritons had in their places still works, with a warning: `trans_a` and `trans_b` turn an operand, and a
-    truth value as third or fourth argument is `allow_tf32`.
+    What older Tritons had in their places still works, with a warning: `trans_a` and `trans_b` transpose an operand,
+    and a truth value as third or fourth argument is `allow_tf32`.
 
     Raises:
         SemanticError: both `input_precision` and `allow_tf32` are given, or operands do not fit.
     """
-    input, other = _turned("trans_a", trans_a, input), _turned("trans_b", trans_b, other)
+    input, other = _transposed_if("trans_a", trans_a, input), _transposed_if("trans_b", trans_b, other)
     acc, precision, tf32 = _placed_flag(unwrap(acc), unwrap(input_precision), unwrap(allow_tf32))
     if tf32 is not None:
         if precision is not None:
@@ -172,7 +172,7 @@ def dot(
     )
 
 
-def _turned(option: str, wanted: Any, operand: Any) -> Any:
+def _transposed_if(option: str, wanted: Any, operand: Any) -> Any:
     """An operand, transposed if an option of Triton 2.0 says so."""
     if not unwrap(wanted):
         return operand

@@ -39,7 +39,7 @@ _OUTSIDE_UNSEEN = "a kernel stores to memory, and helpers return values; variabl
 INSTEAD: Mapping[str, str] = {
     "`:=` on the right of `and` or `or`": "whether it happens is only known at run time: assign before",
     "`async def`": "a kernel runs from start to end: use `def`",
-    "`break`": "put it into the condition of a `while`, or mask what the remaining turns do",
+    "`break`": "put it into the condition of a `while`, or mask what the remaining iterations do",
     "`continue`": "put the rest of the body under an `if`",
     "`*` on the left of `=`": "give every item a variable, or take slices",
     "`del`": "a variable that is not used costs nothing",

@@ -106,8 +106,8 @@ def parts_in_blocks(layout: LinearLayout) -> int:
 
 def in_one_dimension(layout: LinearLayout) -> LinearLayout:
     """The same columns with one output, in which dimension 0 is the fastest."""
-    turned = layout.transpose_outs(layout.out_names[::-1])
-    return LinearLayout(turned.columns, (("element", 1 << turned.out_bits),))
+    transposed = layout.transpose_outs(layout.out_names[::-1])
+    return LinearLayout(transposed.columns, (("element", 1 << transposed.out_bits),))
 
 
 def best_buffer(

@@ -156,7 +156,7 @@ class NoSingleTruth(Diagnostic):
 
 class CarryChanges(Diagnostic):
     title = "the value that the loop passes on changes its type"
-    label = "it is {before} before the loop and {after} after one turn"
+    label = "it is {before} before the loop and {after} after one iteration"
     help = "give it its final type before the loop, or convert it back with .to(…) inside"
     before: str
     after: str

@@ -27,7 +27,7 @@ from tilewright.vectorizing.element import Element, check, constant, emit, is_ex
 from tilewright.vectorizing.errors import ASK_PYTHON
 from tilewright.vectorizing.kinds import BOOL, WEAK_INT, promote
 
-MAX_TURNS, MAX_TURNS_TOGETHER = 32, 256
+MAX_ITERATIONS, MAX_TURNS_TOGETHER = 32, 256
 """Max trip count of a loop to unroll, alone and multiplied by those around it."""
 
 
@@ -92,7 +92,7 @@ def _turn(frame: ElementFrame, step: hir.For, item: Any) -> None:
 
 
 def _is_long(frame: ElementFrame, items: range) -> bool:
-    return len(items) > MAX_TURNS or (len(items) > 1 and len(items) * frame.domain.unrolled > MAX_TURNS_TOGETHER)
+    return len(items) > MAX_ITERATIONS or (len(items) > 1 and len(items) * frame.domain.unrolled > MAX_TURNS_TOGETHER)
 
 
 _COUNTER = ".counter "

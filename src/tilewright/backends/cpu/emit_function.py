@@ -31,7 +31,7 @@ from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.llvm.conversions import convert_float
-from tilewright.backends.llvm.loops import LoopEmitter, end_of_turns
+from tilewright.backends.llvm.loops import LoopEmitter, end_of_iterations
 from tilewright.backends.llvm.spelling import element_of, moved_type
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.builtin import Assume
@@ -266,7 +266,7 @@ class FunctionEmitter(LoopEmitter):
     def _for(self, op: For) -> None:
         counter, step, element = op.induction_variable, op.step, element_of(op.low.type)
         bounds = [self.w.convert("sext", self.names[v], element, "i64") for v in (op.low, op.high, step)]
-        bounds[1] = end_of_turns(self.w, *bounds)
+        bounds[1] = end_of_iterations(self.w, *bounds)
         carried = [(moved_type(v.type), self._leaving(v)) for v in op.inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""

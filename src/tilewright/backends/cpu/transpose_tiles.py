@@ -107,8 +107,8 @@ def _may_turn_tile(op: Op, order: Axes) -> bool:
         case Store():
             return _lie_apart(op.pointer)
         case _:
-            is_turned = isinstance(op, TURNED) or op.name.startswith(CONTROL)
-            return is_turned or (op.definition.elementwise and not isinstance(op, IN_ORDER))
+            is_transposed = isinstance(op, TURNED) or op.name.startswith(CONTROL)
+            return is_transposed or (op.definition.elementwise and not isinstance(op, IN_ORDER))
 
 
 def _lie_apart(pointer: Value) -> bool:

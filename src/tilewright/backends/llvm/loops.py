@@ -379,7 +379,7 @@ class LoopEmitter:
 
     def _for(self, op: For) -> None:
         low, high, step = self._operands(op)[:3]
-        high = end_of_turns(self.w, low, high, step)
+        high = end_of_iterations(self.w, low, high, step)
         carried = [(moved_type(value.type), self._leaving(value)) for value in op.inits]
         with self.w.loop(low, high, step, carried=carried, guarded=NONEMPTY not in op.attributes) as loop:
             self.bind(op.induction_variable, loop.index)
@@ -468,7 +468,7 @@ class LoopEmitter:
     }
 
 
-def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
+def end_of_iterations(w: LlvmWriter, low: str, high: str, step: str) -> str:
     """The end of a loop over i64: `low`, without an iteration, if its step turns out not to be positive at run time."""
     if step.isdigit():
         return high

@@ -152,7 +152,7 @@ def nothing(frame: Frame[Any], value: Any = None) -> Side:
 
 
 def run_unless_left(
-    frame: Frame[Any], left: str, stores: tuple[str, ...], location: FileLocation, turn: Callable[[], None]
+    frame: Frame[Any], left: str, stores: tuple[str, ...], location: FileLocation, iteration: Callable[[], None]
 ) -> bool:
     """Evaluate one more iteration of an unrolled loop, unless the variable `left` (if any) says that it was left.
 
@@ -161,16 +161,16 @@ def run_unless_left(
         left: the variable.
         stores: the names that the iteration stores.
         location: of the loop.
-        turn: evaluates the iteration.
+        iteration: evaluates the iteration.
 
     Returns:
-        whether there can be a further turn.
+        whether there can be a further iteration.
     """
     test = frame.names[left] if left else False
     if test is False:
-        turn()
+        iteration()
     elif test is not True:
-        Merge(frame, nothing(frame), side_of(frame, turn), location).rebind(test, stores)
+        Merge(frame, nothing(frame), side_of(frame, iteration), location).rebind(test, stores)
     return test is not True
 
 

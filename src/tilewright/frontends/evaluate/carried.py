@@ -27,14 +27,14 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.language.values import same_constant
 
 AFTER_LOOP = "it gets its value inside a loop that may not run at all"
-AFTER_TURN = "it has no value after a turn of the loop, as it is the variable of a loop inside"
+AFTER_ITERATION = "it has no value after an iteration of the loop, as it is the variable of a loop inside"
 
 
 class Carried:
     """The variables that one loop carries.
 
     Attributes:
-        initial: the SSA values inside them before the loop (those that `Turn.prune` keeps).
+        initial: the SSA values inside them before the loop (those that `Iteration.prune` keeps).
         types: the types of all of them.
         wider: the structures of those variables that need other ones.
         gone: the variables that have no value at the end of the body.
@@ -109,7 +109,7 @@ def _last_store(body: hir.Block, name: str) -> FileLocation | None:
     return stores[-1] if stores else None
 
 
-class Turn:
+class Iteration:
     """One evaluation of a loop's body.
 
     Attributes:
@@ -158,8 +158,8 @@ class Turn:
 
 
 def settle(
-    frame: Frame[Any], stores: tuple[str, ...], location: FileLocation, evaluate: Callable[[Carried], Turn | None]
-) -> tuple[Carried, Turn | None]:
+    frame: Frame[Any], stores: tuple[str, ...], location: FileLocation, evaluate: Callable[[Carried], Iteration | None]
+) -> tuple[Carried, Iteration | None]:
     """Evaluate a loop's body until it is known which variables it carries, and as what.
 
     Args:
@@ -177,26 +177,26 @@ def settle(
     structures = {name: domain.structure_of(value) for name, value in before.items() if name not in fixed}
     while True:
         carried = Carried(frame, {name: structures[name] for name in before if name in structures})
-        turn = evaluate(carried)
-        if turn is None:
+        iteration = evaluate(carried)
+        if iteration is None:
             carried.discard()
             return carried, None
-        gone = carried.gone.union(fixed.keys() - turn.names.keys())
-        changed = [name for name, value in fixed.items() if not same_constant(turn.names.get(name), value)]
-        returns = hir.RESULT in turn.names and hir.RESULT not in frame.names
+        gone = carried.gone.union(fixed.keys() - iteration.names.keys())
+        changed = [name for name, value in fixed.items() if not same_constant(iteration.names.get(name), value)]
+        returns = hir.RESULT in iteration.names and hir.RESULT not in frame.names
         if not (gone or changed or carried.wider or returns):
-            turn.prune(carried)
+            iteration.prune(carried)
             carried.enter(frame)
-            return carried, turn
+            return carried, iteration
         carried.discard()
-        for block in turn.blocks:
+        for block in iteration.blocks:
             discard(block)
         structures.update(carried.wider)
         for name in gone:
             del before[name], frame.names[name]
-            frame.lost[name] = AFTER_TURN
+            frame.lost[name] = AFTER_ITERATION
         if returns:  # nothing reads it before
-            result = before[hir.RESULT] = frame.names[hir.RESULT] = domain.any_like(frame, turn.names[hir.RESULT])
+            result = before[hir.RESULT] = frame.names[hir.RESULT] = domain.any_like(frame, iteration.names[hir.RESULT])
             (fixed if domain.is_fixed(result) else structures)[hir.RESULT] = (
                 result if domain.is_fixed(result) else domain.structure_of(result)
             )
@@ -206,7 +206,7 @@ def settle(
                 continue
             structures[name] = domain.structure_of(value)
             if not domain.handles_of(value, structures[name]):
-                raise frame.fail(domain.carried_mismatch(frame, name, value, turn.names), location)
+                raise frame.fail(domain.carried_mismatch(frame, name, value, iteration.names), location)
 
 
 def repeat(frame: Frame[Any], step: hir.While) -> None:
@@ -257,7 +257,7 @@ def run_while(
     names = frozenset(frame.names)
     attributes: dict[str, Attribute] = {}
 
-    def turn(carried: Carried) -> Turn | None:
+    def iteration(carried: Carried) -> Iteration | None:
         with frame.region(Block(carried.types)) as before:
             carried.bind(frame, before.args)
             condition, found = test()
@@ -273,14 +273,14 @@ def run_while(
                 carried.bind(frame, after.args)
                 body()
                 yields = carried.yielded(frame, blocks[1], location)
-                return Turn((before, after), 0, frame.names, (passed, yields), condition.handle)
+                return Iteration((before, after), 0, frame.names, (passed, yields), condition.handle)
 
-    carried, found = settle(frame, stores, location, turn)
+    carried, found = settle(frame, stores, location, iteration)
     if found is None:
         return False
     before, after = found.blocks
     passed, yields = found.handed
-    assert found.condition is not None, "set by `turn`"
+    assert found.condition is not None, "set by `iteration`"
     where = frame.emitter.location
     before.append(Op.create("scf.condition", [found.condition, *passed], location=where))
     after.append(Op.create("scf.yield", yields, location=where))

@@ -18,9 +18,15 @@ from typing import NamedTuple
 
 from tilewright import language as tl
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, BoundNotScalar, NotIterable, TooManyTurns
+from tilewright.frontends.errors import (
+    BoundNotConstant,
+    BoundNotInteger,
+    BoundNotScalar,
+    NotIterable,
+    TooManyIterations,
+)
 from tilewright.frontends.evaluate.branches import run_unless_left
-from tilewright.frontends.evaluate.carried import Carried, Turn, forget, run_while, settle
+from tilewright.frontends.evaluate.carried import Carried, Iteration, forget, run_while, settle
 from tilewright.frontends.evaluate.frame import discard
 from tilewright.frontends.evaluate.tiles import TileFrame, hints, known
 from tilewright.ir.attributes import Attribute, FileLocation
@@ -57,7 +63,7 @@ def _counted(frame: TileFrame, step: hir.For, bounds: tl.range) -> None:
     if backwards:
         low, high = high, low
 
-    def turn(carried: Carried) -> Turn | None:
+    def iteration(carried: Carried) -> Iteration | None:
         with frame.region(Block((kind.ir, *carried.types))) as block:
             induction_variable, *arguments = block.args
             carried.bind(frame, arguments)
@@ -69,10 +75,10 @@ def _counted(frame: TileFrame, step: hir.For, bounds: tl.range) -> None:
             if step.left and frame.names[step.left] is not False:
                 discard(block)
                 return None
-            return Turn((block,), 1, frame.names, (carried.yielded(frame, step.body, step.location),))
+            return Iteration((block,), 1, frame.names, (carried.yielded(frame, step.body, step.location),))
 
     stores = tuple(name for name in step.body.stores if name != step.target)
-    carried, found = settle(frame, stores, step.location, turn)
+    carried, found = settle(frame, stores, step.location, iteration)
     if found is None:
         _left_early(frame, step, bounds, Counting(low, high, stride, backwards))
         return
@@ -169,12 +175,12 @@ def _bounds(frame: TileFrame, bounds: tl.range, location: FileLocation) -> tuple
 def _unrolled(frame: TileFrame, step: hir.For, items: range) -> None:
     stores = (step.target, *step.body.stores)
     for item in items:
-        turn = partial(_turn, frame, step, item)
-        if not run_unless_left(frame, step.left, stores, step.location, turn):
+        iteration = partial(_iteration, frame, step, item)
+        if not run_unless_left(frame, step.left, stores, step.location, iteration):
             break
 
 
-def _turn(frame: TileFrame, step: hir.For, item: int) -> None:
+def _iteration(frame: TileFrame, step: hir.For, item: int) -> None:
     frame.names[step.target] = item
     frame.run(step.body)
 
@@ -185,11 +191,11 @@ def _static_items(frame: TileFrame, bounds: tl.static_range, location: FileLocat
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):
             raise frame.fail(BoundNotConstant(which, describe(limit), loop), location)
-    turns = range(*limits)
-    if len(turns) > MAX_TURNS:
-        raise frame.fail(TooManyTurns(loop, len(turns), MAX_TURNS), location)
-    return turns
+    iterations = range(*limits)
+    if len(iterations) > MAX_ITERATIONS:
+        raise frame.fail(TooManyIterations(loop, len(iterations), MAX_ITERATIONS), location)
+    return iterations
 
 
-MAX_TURNS = 1 << 16
+MAX_ITERATIONS = 1 << 16
 """Max trip count of an unrolled loop."""

@@ -87,7 +87,7 @@ class Reader(StackMachine):
             stop: the first point that is not read.
             sources: the blocks from which control comes there; None if all paths to it join there.
         """
-        while not (self._open and self._ends_turn(at)):
+        while not (self._open and self._ends_iteration(at)):
             if at == stop:
                 return True
             if at == self._flow.end:
@@ -115,7 +115,7 @@ class Reader(StackMachine):
         self.put(hir.Continue(block, block.steps[0].location if block.steps else self._where))
         return arrives
 
-    def _ends_turn(self, at: Point) -> bool:
+    def _ends_iteration(self, at: Point) -> bool:
         """Whether the iteration of the innermost loop ends when it arrives there: by `break`, `return`, or normally."""
         *outer, header = self._open
         if at in self._latches[-1]:
@@ -328,11 +328,11 @@ class Reader(StackMachine):
 
         def read_body() -> None:
             if simple:
-                self._read_turn(header, number + 2)
+                self._read_iteration(header, number + 2)
                 return
             self._where = self.location(first.positions)
             self.stack.append(self.put_load(name, self._where))
-            self._read_turn(header, self.bind_targets(self._code, number + 1))
+            self._read_iteration(header, self.bind_targets(self._code, number + 1))
 
         body = self.block(read_body)
         self._depth -= 1
@@ -373,7 +373,7 @@ class Reader(StackMachine):
         self._where = loop.location
         return self._sides(Group(Leaf(0, 0, "truth"), behind, exit, frozenset(), behind, False), test, stop)
 
-    def _read_turn(self, header: Point, at: int) -> None:
+    def _read_iteration(self, header: Point, at: int) -> None:
         """The body of a loop, from instruction `at` to the latch."""
         self._inside(header, self._flow.going(at - 1, at), None)
 

@@ -41,8 +41,8 @@ from tilewright.transforms.gpu.matrix_instructions import (
     result_per_cta,
     version_for,
 )
-from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, turn_around
-from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_turned
+from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, transpose_dot
+from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_transposed
 from tilewright.transforms.gpu.tile_ops import TileOps, capability_of, layout_of, with_layout
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
@@ -57,7 +57,7 @@ def accelerate_matmul(module: Op, options: MatmulOptions = NEWEST) -> bool:
     for scaled in [op for op in module.walk() if isinstance(op, DotScaled)]:
         dot = scaled_dot(scaled)
         if dot.scales[0] is None and dot.scales[1] is not None:
-            turn_around(dot)
+            transpose_dot(dot)
     dots = [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]
     for op in reversed(dots):  # the last of dots that feed each other decides
         if not isinstance(layout_of(op.result), NvidiaMma):
@@ -148,7 +148,7 @@ def forced_orders(module: Op) -> Iterator[tuple[Dot | DotScaled, str]]:
     """Dots whose operands must be transposed in registers on their way to shared memory."""
     capability = capability_of(module)
     for op in [op for op in module.walk() if isinstance(op, UNPLACED_DOTS)]:
-        for index in _turned_operands(op, capability):
+        for index in _transposed_operands(op, capability):
             yield (
                 op,
                 f"Forcing a different order in shared memory than in registers for operand {index}: it is transposed"
@@ -156,17 +156,17 @@ def forced_orders(module: Op) -> Iterator[tuple[Dot | DotScaled, str]]:
             )
 
 
-def _turned_operands(op: Dot | DotScaled, capability: int) -> Iterator[int]:
+def _transposed_operands(op: Dot | DotScaled, capability: int) -> Iterator[int]:
     if isinstance(layout_of(op.result), NvidiaMma):
         return
     if isinstance(op, Dot) and version_for(op, capability) == 3:
         any_order = _reads_any_order(op.a.type.scalar)
         for index, operand in enumerate((op.a, op.b)):
-            if (index or comes_from_load(op.a)) and is_turned(operand, index, any_order=any_order):
+            if (index or comes_from_load(op.a)) and is_transposed(operand, index, any_order=any_order):
                 yield index
     elif isinstance(op, DotScaled) and tcgen05.fits_scaled(scaled_dot(op), capability):
         dot = scaled_dot(op)
         for index in (0, 1):
             wanted = {"any_order": dot.kinds[index] != "e2m1", "outer_first": not dot.along_k[index]}
-            if is_turned(dot.operands[index], index, **wanted):
+            if is_transposed(dot.operands[index], index, **wanted):
                 yield index

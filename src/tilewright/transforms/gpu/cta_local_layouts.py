@@ -144,29 +144,29 @@ class Factor(NamedTuple):
         dot: the product.
         side: 0 for the left operand, 1 for the right one.
         load: the load.
-        turns: the transpositions between them, that of the load first.
+        transposes: the transpositions between them, that of the load first.
         operand: the layout of the operand.
     """
 
     dot: Dot
     side: int
     load: Load | DescriptorLoad
-    turns: tuple[Trans, ...]
+    transposes: tuple[Trans, ...]
     operand: DotOperand
 
     @property
     def wanted(self) -> Bases:
         """The division of the tile in which each block has what it multiplies."""
         rows = cga_layout(self.operand)
-        for turn in reversed(self.turns):
-            rows = tuple(permuted(row, inverse(turn.order)) for row in rows)
+        for trans in reversed(self.transposes):
+            rows = tuple(permuted(row, inverse(trans.order)) for row in rows)
         return rows
 
     def converted(self) -> Value:
         """The operand, made of what is loaded."""
         ops, value = TileOps(self.dot), self.load.result
-        for turn in self.turns:
-            value = ops.transposed(value, turn.order)
+        for trans in self.transposes:
+            value = ops.transposed(value, trans.order)
         return ops.converted(value, self.operand)
 
 
@@ -220,9 +220,9 @@ def _factors(module: Op) -> Iterator[Factor]:
     for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         if num_ctas(layout_of(dot.result)) > 1:
             for side, value in enumerate((dot.a, dot.b)):
-                operand, (load, turns) = layout_of(value), _load_behind(value)
+                operand, (load, transposes) = layout_of(value), _load_behind(value)
                 if load is not None and isinstance(operand, DotOperand):
-                    yield Factor(dot, side, load, turns, operand)
+                    yield Factor(dot, side, load, transposes, operand)
 
 
 def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
@@ -243,12 +243,12 @@ def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
 
 def _load_behind(value: Value) -> tuple[Load | DescriptorLoad | None, tuple[Trans, ...]]:
     """The load that gives an operand, with the transpositions behind it, if nothing else uses it on the way."""
-    op, turns = value.op, list[Trans]()
+    op, transposes = value.op, list[Trans]()
     while isinstance(op, (ConvertLayout, Trans)) and has_one_use(op.result):
-        turns += [op] if isinstance(op, Trans) else []
+        transposes += [op] if isinstance(op, Trans) else []
         op = op.source.op
     load = op if isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result) else None
-    return load, tuple(reversed(turns))
+    return load, tuple(reversed(transposes))
 
 
 def _move(load: Load | DescriptorLoad, layout: Blocked, cga: Bases) -> None:

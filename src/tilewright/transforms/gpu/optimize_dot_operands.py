@@ -56,8 +56,8 @@ from tilewright.transforms.gpu.shared_operands import before_conversions
 from tilewright.transforms.gpu.tile_ops import distributed_of, layout_of
 from tilewright.transforms.matching import has_one_use
 
-TURNED = (1, 0)
-SCALES_TURNED = (0, 3, 2, 1, 4)
+TRANSPOSED = (1, 0)
+SCALES_TRANSPOSED = (0, 3, 2, 1, 4)
 CHUNK = 512
 """Bytes of scales that one copy to tensor memory takes: 32 rows of 16, from 128 rows with 4 scales each."""
 
@@ -79,15 +79,15 @@ def _like(type: MemDescType, shape: tuple[int, ...], layout: Encoding) -> MemDes
 # Operands in registers
 
 
-def turned_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
+def transposed_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
     """convert(trans(x)) to an operand  ->  load(trans(alloc(x))), swizzled for that operand"""
-    layout, turn = layout_of(op.result), defining(op.source, Trans)
-    if turn is None or turn.order != TURNED or not isinstance(layout, DotOperand) or not has_one_use(op.result):
+    layout, trans = layout_of(op.result), defining(op.source, Trans)
+    if trans is None or trans.order != TRANSPOSED or not isinstance(layout, DotOperand) or not has_one_use(op.result):
         return False
     if not isinstance(next(iter(op.result.uses)), Dot):
         return False
-    converted = defining(turn.source, ConvertLayout)
-    origin = turn.source if converted is None else converted.source
+    converted = defining(trans.source, ConvertLayout)
+    origin = trans.source if converted is None else converted.source
     tile, before = tile_type(origin), distributed_of(origin)
     cga = tuple(tuple(reversed(row)) for row in cga_layout(before))
     order = memory_order(before, tile.shape)
@@ -96,21 +96,23 @@ def turned_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
     except LayoutError:
         return False
     type = MemDescType(tile.shape, tile.element, shared.text)
-    memory = rewriter.create(turn, "ttg.local_alloc", (turn.source,), (type,))
-    view = _like(type, tile_type(turn.result).shape, transposed(shared, tile.shape, TURNED))
-    view_op = rewriter.create(turn, "ttg.memdesc_trans", memory.results, (view,), {"order": DenseArray(i32, TURNED)})
-    rewriter.replace(op, rewriter.create(turn, "ttg.local_load", view_op.results, (op.result.type,)).results)
+    memory = rewriter.create(trans, "ttg.local_alloc", (trans.source,), (type,))
+    view = _like(type, tile_type(trans.result).shape, transposed(shared, tile.shape, TRANSPOSED))
+    view_op = rewriter.create(
+        trans, "ttg.memdesc_trans", memory.results, (view,), {"order": DenseArray(i32, TRANSPOSED)}
+    )
+    rewriter.replace(op, rewriter.create(trans, "ttg.local_load", view_op.results, (op.result.type,)).results)
     return True
 
 
 # Operands in shared memory
 
 
-def turned_buffer(op: LocalAlloc, rewriter: Rewriter) -> bool:
+def transposed_buffer(op: LocalAlloc, rewriter: Rewriter) -> bool:
     """alloc(trans(x))  ->  trans(alloc(x)), if a product reads it"""
     result = op.result
-    turn = defining(op.source, Trans) if op.source is not None else None
-    if turn is None or turn.order != TURNED or not has_one_use(result):
+    trans = defining(op.source, Trans) if op.source is not None else None
+    if trans is None or trans.order != TRANSPOSED or not has_one_use(result):
         return False
     if not isinstance(next(iter(result.uses)), AsyncMma):
         return False
@@ -118,10 +120,10 @@ def turned_buffer(op: LocalAlloc, rewriter: Rewriter) -> bool:
     layout = _shared(type)
     if not isinstance(layout, NvmmaShared):
         return False
-    source = turn.source
-    inner = _like(type, tile_type(source).shape, transposed_from(layout, type.shape, TURNED))
+    source = trans.source
+    inner = _like(type, tile_type(source).shape, transposed_from(layout, type.shape, TRANSPOSED))
     memory = rewriter.create(op, "ttg.local_alloc", (source,), (inner,))
-    order = {"order": DenseArray(i32, TURNED)}
+    order = {"order": DenseArray(i32, TRANSPOSED)}
     rewriter.replace(op, rewriter.create(op, "ttg.memdesc_trans", memory.results, (type,), {**order}).results)
     return True
 
@@ -209,10 +211,10 @@ def _scales_view(scale: Value, rewriter: Rewriter) -> Value | None:
     rows, columns = type.shape
     tiles = (rows // 128, columns // 4, 32, 4, 4)
     flat = defining(before_conversions(memory.source), Reshape)
-    turn = None if flat is None else defining(before_conversions(flat.source), Trans)
-    if turn is None or turn.order != SCALES_TURNED:
+    trans = None if flat is None else defining(before_conversions(flat.source), Trans)
+    if trans is None or trans.order != SCALES_TRANSPOSED:
         return None
-    chunks = defining(before_conversions(turn.source), Reshape)
+    chunks = defining(before_conversions(trans.source), Reshape)
     if chunks is None or tile_type(chunks.result).shape != tiles:
         return None
     load = defining(before_conversions(chunks.source), LocalLoad)
@@ -239,18 +241,18 @@ def _can_be_copied(buffer: Value) -> bool:
 def _viewed(buffer: Value, tiles: tuple[int, ...], shape: tuple[int, ...], before: Op, rewriter: Rewriter) -> Value:
     type = buffer_type(buffer)
     chunks = _like(type, tiles, reshaped_buffer(_shared(type), type.shape, tiles))
-    turned_shape = tuple(tiles[axis] for axis in SCALES_TURNED)
-    turned = _like(type, turned_shape, transposed(_shared(chunks), tiles, SCALES_TURNED))
-    flat = _like(type, shape, reshaped_buffer(_shared(turned), turned_shape, shape))
-    order = DenseArray(i32, SCALES_TURNED)
+    transposed_shape = tuple(tiles[axis] for axis in SCALES_TRANSPOSED)
+    transposed_view = _like(type, transposed_shape, transposed(_shared(chunks), tiles, SCALES_TRANSPOSED))
+    flat = _like(type, shape, reshaped_buffer(_shared(transposed_view), transposed_shape, shape))
+    order = DenseArray(i32, SCALES_TRANSPOSED)
     view = rewriter.create(before, "ttg.memdesc_reshape", (buffer,), (chunks,)).results
-    view = rewriter.create(before, "ttg.memdesc_trans", view, (turned,), {"order": order}).results
+    view = rewriter.create(before, "ttg.memdesc_trans", view, (transposed_view,), {"order": order}).results
     return rewriter.create(before, "ttg.memdesc_reshape", view, (flat,)).result
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "ttg.convert_layout": (turned_operand, *conversion_rules.RULES["ttg.convert_layout"]),
-    "ttg.local_alloc": (turned_buffer, reshaped_allocation),
+    "ttg.convert_layout": (transposed_operand, *conversion_rules.RULES["ttg.convert_layout"]),
+    "ttg.local_alloc": (transposed_buffer, reshaped_allocation),
     "ttng.tc_gen5_mma": (views_of_operands,),
     "ttng.tc_gen5_mma_scaled": (views_of_operands, scales_in_shared_memory),
     "ttng.warp_group_dot": (views_of_operands,),

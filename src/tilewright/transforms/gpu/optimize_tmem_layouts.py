@@ -89,7 +89,7 @@ def _are_halves(halves: Value, whole: Value) -> bool:
     return tile_type(halves).shape == (rows, 2, *(extent // 2 for extent in columns))
 
 
-def _is_turned(op: Op) -> bool:
+def _is_transposed(op: Op) -> bool:
     return isinstance(op, Trans) and tuple(op.order) == HALVES
 
 
@@ -97,7 +97,7 @@ def _is_split(op: Op) -> bool:
     return isinstance(op, Split)
 
 
-SPLITTING = (_is_in_halves, _is_turned, _is_split)
+SPLITTING = (_is_in_halves, _is_transposed, _is_split)
 """The ops, one after the other, by which a program gets the two halves of the columns."""
 
 
@@ -150,7 +150,7 @@ def _load_halves(load: TmemLoad) -> bool:
 def _joined(store: TmemStore) -> Join | None:
     """The join whose parts, side by side, are the columns that `store` stores; None if anything else uses them."""
     value = store.value
-    for is_step in (_is_whole, _is_turned):
+    for is_step in (_is_whole, _is_transposed):
         value = _before_conversions(value)
         if not has_one_use(value) or not isinstance(value.op, ShapeOp) or not is_step(value.op):
             return None

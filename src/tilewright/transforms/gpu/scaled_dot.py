@@ -85,7 +85,7 @@ def scaled_dot(op: DotScaled) -> ScaledDot:
     return ScaledDot(op, (op.a, op.b), scales, kinds, (op.lhs_k_pack, op.rhs_k_pack), op.fast_math)
 
 
-def turn_around(dot: ScaledDot) -> None:
+def transpose_dot(dot: ScaledDot) -> None:
     """Compute the transposed product of the transposed operands."""
     op = dot.op
     ops = TileOps(op)

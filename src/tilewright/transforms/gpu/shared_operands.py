@@ -54,7 +54,7 @@ def order_of_buffer(value: Value, index: int, *, any_order: bool, outer_first: b
     return INNER_FIRST[index ^ outer_first]
 
 
-def is_turned(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> bool:
+def is_transposed(value: Value, index: int, *, any_order: bool, outer_first: bool = False) -> bool:
     """Whether the buffer for an operand has another order than its registers, so that they must be transposed first."""
     wanted = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
     return wanted != order_of_buffer(value, index, any_order=True)

@@ -4,8 +4,8 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 convert_operand(op, 0, layout)            # %c = ttg.convert_layout %a : … -> tensor<64xf32, layout>; op %c, …
 ops = TileOps(dot)
-turned = ops.transposed(a, (1, 0))        # %t = tt.trans %a {order = array<i32: 1, 0>} : …, its layout transposed
-wide = ops.cast("arith.extf", turned, f32)
+transposed = ops.transposed(a, (1, 0))        # %t = tt.trans %a {order = array<i32: 1, 0>} : …, its layout transposed
+wide = ops.cast("arith.extf", transposed, f32)
 """
 
 from __future__ import annotations
