@@ -88,3 +88,32 @@ def test_kinds_that_are_declared_later_belong_to_their_class() -> None:
         late.erase()
     finally:
         del OPS["test.late"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("at_end", [False, True])
+def test_all_ops_of_a_block_move_at_once(at_end: bool) -> None:
+    module = parse_module("""
+tt.func @f(%c: i1, %low: i32, %high: i32, %step: i32, %p: !tt.ptr<i32>) {
+  scf.if %c {
+    %x = tt.load %p : !tt.ptr<i32>
+    scf.for %i = %low to %high step %step : i32 {
+      tt.store %p, %x : !tt.ptr<i32>
+    }
+  }
+  tt.return
+}
+""")
+    (function,), (branch,) = module.ops_of(Func), module.ops_of(If)
+    inner, body = branch.regions[0].block, function.body
+    inner.terminator.erase()
+    before, moved = body.ops(), inner.ops()
+    assert (body.ops_of(Load), body.ops_of(Store)) == ([], [])  # those in the branch are not the block's own
+
+    body.splice(inner, None if at_end else branch)
+
+    assert body.ops() == [*body] == ([*before, *moved] if at_end else [*moved, *before])
+    assert [op.block for op in moved] == [body, body]
+    assert body.ops_of((Load, For)) == moved
+    assert (inner.ops(), inner.first, inner.last) == ([], None, None)
+    assert [op.parent for op in module.ops_of(Store)] == body.ops_of(For)

@@ -28,7 +28,7 @@ from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
-from tilewright.ir.core import Op, Value, enclosing
+from tilewright.ir.core import Op, Value, typed
 from tilewright.ir.types import PointerType
 
 Fact = TypeVar("Fact", bound=Hashable)
@@ -69,7 +69,7 @@ def flows_into(user: Op, index: int) -> list[Value]:
     if isinstance(user, While):
         return [user.before.args[index]]
     if isinstance(user, Condition):
-        loop = enclosing(user, While)
+        loop = typed(user.parent, While)
         return [loop.results[index - 1], loop.after.args[index - 1]] if index else []
     return _yielded_into(user, index) if isinstance(user, Yield) else []
 

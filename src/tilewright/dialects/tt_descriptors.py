@@ -18,6 +18,12 @@ _BLOCK = {"indices": i32}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
+def descriptor_block(value: Value) -> TensorType:
+    """The type of the blocks that a tensor descriptor moves."""
+    assert isinstance(value.type, TensorDescType), f"{value.type} is no tensor descriptor"
+    return value.type.block
+
+
 def descriptor_type(op: Op, value: Value) -> TensorDescType:
     """The type of `value`, which must be a descriptor."""
     if not isinstance(value.type, TensorDescType):

@@ -8,12 +8,13 @@ Ops of a block form a doubly linked list (`block.first`, `op.next`), so insertin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+from typing import Any, Self, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
 from tilewright.ir.declare import OPS, OUTER, OpDefinition, classes_of
-from tilewright.ir.types import MemDescType, TensorDescType, TensorType, Type
+from tilewright.ir.types import MemDescType, TensorType, Type
 
 OpT = TypeVar("OpT", bound="Op")
 
@@ -135,12 +136,6 @@ class Op:
         """
         return cls(OPS[name], operands, result_types, attributes, regions, successors, location)
 
-    @classmethod
-    def fields(cls) -> list[Any]:
-        """The fields of this class and its bases; see `ir.fields`."""
-        members = (member for base in cls.__mro__[:-2] for member in vars(base).values())
-        return [member for member in members if hasattr(member, "operands")]
-
     @property
     def result(self) -> Value:
         """The first result."""
@@ -235,7 +230,7 @@ class Op:
         classes = classes_of(kind if isinstance(kind, tuple) else (kind,), len(OPS))
         found: list[Any] = [self] if type(self) in classes else []
         if self.regions:
-            _find(self.regions, classes, found)
+            _find(self.regions, classes, classes | OUTER, found)
         return found
 
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
@@ -287,16 +282,22 @@ class Block:
         self.kinds: set[type[Op]] = set()
 
     def _learn(self, op: Op) -> None:
-        """Note the class of an op that comes into the block, and those of the ops inside, here and further out."""
-        kinds = self.kinds
-        kinds.add(type(op))
+        """Note the class of an op that comes into the block, and those of the ops inside."""
+        kinds = {type(op)}
         for region in op.regions:
             self.is_outer = True
             OUTER.add(type(op))
             for inner in region.blocks:
                 kinds |= inner.kinds
-        if self.region is not None:
-            self.region.tell(kinds)
+        self.tell(kinds)
+
+    def tell(self, kinds: set[type[Op]]) -> None:
+        """Let this block, and those around, know the classes of ops inside."""
+        block: Block | None = self
+        while block is not None and not kinds <= block.kinds:
+            block.kinds |= kinds
+            around = None if block.region is None else block.region.op
+            block = None if around is None else around.block
 
     def append(self, op: Op) -> Op:
         if op.regions or type(op) not in self.kinds:
@@ -313,24 +314,38 @@ class Block:
 
     def insert(self, op: Op, before: Op | None) -> Op:
         """Put `op` before `before`; None means at the end."""
-        if before is None:
-            return self.append(op)
         if op.regions or type(op) not in self.kinds:
             self._learn(op)
-        self.listed = None
-        op.block, op.previous, op.next = self, before.previous, before
-        if before.previous is None:
-            self.first = op
-        else:
-            before.previous.next = op
-        before.previous = op
+        op.block = self
+        self._link(op, op, before)
         return op
 
+    def _link(self, first: Op, last: Op, before: Op | None) -> None:
+        """Let the chain of ops from `first` to `last` stand before `before`, or at the end."""
+        previous = self.last if before is None else before.previous
+        first.previous, last.next, self.listed = previous, before, None
+        if previous is None:
+            self.first = first
+        else:
+            previous.next = first
+        if before is None:
+            self.last = last
+        else:
+            before.previous = last
+
     def splice(self, ops: Iterable[Op], before: Op | None = None) -> None:
-        """Move ops from where they are to the place before `before`, or to the end."""
-        for op in ops:
-            op.unlink()
-            self.insert(op, before)
+        """Move ops from where they are to the place before `before`, or to the end; all of a block move at once."""
+        if not isinstance(ops, Block):
+            for op in ops:
+                op.unlink()
+                self.insert(op, before)
+        elif ops.first is not None and ops.last is not None:
+            for op in ops.ops():
+                op.block = self
+            self._link(ops.first, ops.last, before)
+            ops.first = ops.last = ops.listed = None
+            self.is_outer = self.is_outer or ops.is_outer
+            self.tell(ops.kinds)
 
     def add_argument(self, type: Type, name: str | None = None) -> Value:
         value = Value(type, self, len(self.args), name)
@@ -341,6 +356,23 @@ class Block:
     def terminator(self) -> Op:
         assert self.last is not None, "an empty block has no terminator"
         return self.last
+
+    def ops(self) -> list[Op]:
+        """The ops in order, for readers: the list is kept until the block changes, and is not to be changed itself."""
+        listed = self.listed
+        if listed is None:
+            listed = self.listed = []
+            op = self.first
+            while op is not None:
+                listed.append(op)
+                op = op.next
+        return listed
+
+    def ops_of(self, kind: type[OpT] | tuple[type[OpT], ...]) -> list[OpT]:
+        """The ops of the block itself that are of a class, in order."""
+        classes = classes_of(kind if isinstance(kind, tuple) else (kind,), len(OPS))
+        ops: list[Any] = [] if self.kinds.isdisjoint(classes) else self.ops()
+        return [*compress(ops, map(classes.__contains__, map(type, ops)))]
 
     def __iter__(self) -> Iterator[Op]:
         """The ops in order; the current one may be erased or moved."""
@@ -366,17 +398,9 @@ class Region:
         """Put a block at the end, or at a position."""
         block.region = self
         self.blocks.insert(len(self.blocks) if position is None else position, block)
-        self.tell(block.kinds)
+        if self.op is not None and self.op.block is not None:
+            self.op.block.tell(block.kinds)
         return block
-
-    def tell(self, kinds: set[type[Op]]) -> None:
-        """Let all blocks around know the classes of ops inside."""
-        region: Region | None = self
-        while region is not None and region.op is not None and (block := region.op.block) is not None:
-            if kinds <= block.kinds:
-                return
-            block.kinds |= kinds
-            region = block.region
 
     @property
     def block(self) -> Block:
@@ -404,17 +428,13 @@ def _take_apart(region: Region) -> None:
     """`Op.destroy` for the ops in a region."""
     region.op = None
     for block in region.blocks:
-        op = block.first
-        block.args.clear()
-        block.first = block.last = block.region = block.listed = None
-        while op is not None:
-            after = op.next
+        for op in block.ops():
             op.operands = op.results = []  # takes a third of the time of emptying both
             op.previous = op.next = None
-            if op.regions:
-                for inner in op.regions:
-                    _take_apart(inner)
-            op = after
+            for inner in op.regions:
+                _take_apart(inner)
+        block.args.clear()
+        block.first = block.last = block.region = block.listed = None
 
 
 def _walk(rest: list[Region | Block | Op | None]) -> Iterator[Op]:
@@ -435,26 +455,18 @@ def _walk(rest: list[Region | Block | Op | None]) -> Iterator[Op]:
             op = after
 
 
-def _find(regions: Sequence[Region], classes: frozenset[type], found: list[Any]) -> None:
-    """Add the ops inside that are of these classes to `found`."""
+def _find(regions: Sequence[Region], classes: frozenset[type], or_outer: frozenset[type], found: list[Any]) -> None:
+    """Add the ops inside that are of these classes to `found`; `or_outer` are these, and those with regions."""
     for region in regions:
         for block in region.blocks:
             if block.kinds.isdisjoint(classes):
                 continue
-            ops = block.listed
-            if ops is None:
-                ops = block.listed = list(block)
-            if not block.is_outer:
-                found += [op for op in ops if type(op) in classes]
-                continue
-            for op in ops:
+            ops = block.ops()
+            for op in compress(ops, map(or_outer.__contains__, map(type, ops))):
                 if type(op) in classes:
                     found.append(op)
-                if type(op) in OUTER and op.regions:
-                    _find(op.regions, classes, found)
-
-
-Attributes: TypeAlias = Mapping[str, Attribute]
+                if op.regions:
+                    _find(op.regions, classes, or_outer, found)
 
 
 def defining(value: Value, kind: type[OpT]) -> OpT | None:
@@ -463,28 +475,16 @@ def defining(value: Value, kind: type[OpT]) -> OpT | None:
     return owner if isinstance(owner, kind) else None
 
 
-def typed(op: Op, kind: type[OpT]) -> OpT:
+def typed(op: Op | None, kind: type[OpT]) -> OpT:
     """`op`, which is of this class, as those who made it by the name of its kind know."""
-    assert isinstance(op, kind), f"{op.name} is no {kind.__name__}"
+    assert isinstance(op, kind), f"{op and op.name} is no {kind.__name__}"
     return op
-
-
-def enclosing(op: Op, kind: type[OpT]) -> OpT:
-    """The op around `op`, which is of this class."""
-    assert isinstance(op.parent, kind), f"{op.name} is not in a {kind.__name__}"
-    return op.parent
 
 
 def tile_type(value: Value) -> TensorType:
     """The type of a tile."""
     assert isinstance(value.type, TensorType), f"{value.type} is no tile"
     return value.type
-
-
-def descriptor_block(value: Value) -> TensorType:
-    """The type of the blocks that a tensor descriptor moves."""
-    assert isinstance(value.type, TensorDescType), f"{value.type} is no tensor descriptor"
-    return value.type.block
 
 
 def buffer_type(value: Value) -> MemDescType:

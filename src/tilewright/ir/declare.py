@@ -137,7 +137,8 @@ def declares(name: str, **facts: Any) -> Callable[[type[Kind]], type[Kind]]:
 @cache
 def _told_by(kind: Any) -> tuple[tuple[int, int], tuple[str, ...]]:
     """The least and the greatest number of operands, and the attributes, that the fields of a class name."""
-    fields = kind.fields()
+    members = (member for base in kind.__mro__[:-2] for member in vars(base).values())
+    fields = [member for member in members if hasattr(member, "operands")]
     least, most = (sum(field.operands[i] for field in fields) for i in (0, 1))
     return (least, min(ANY, most)), tuple(field.required for field in fields if field.required)
 

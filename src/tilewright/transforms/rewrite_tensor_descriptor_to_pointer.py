@@ -23,9 +23,10 @@ from tilewright.dialects.tt_descriptors import (
     DescriptorScatter,
     DescriptorStore,
     MakeTensorDescriptor,
+    descriptor_block,
 )
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Op, Region, Value, descriptor_block, tile_type
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.types import (
     FloatType,

@@ -16,7 +16,7 @@ from tilewright.analysis.guard_conditions import ALWAYS, NEVER, Condition, Conne
 from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.analysis.memory_dependences import Dependence, Guarded, Independent, SameElement, dependence
 from tilewright.backends.cpu.alignment import asked_for
-from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile, makers, sinks_in
+from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile, makers
 from tilewright.backends.cpu.guard_ops import GuardOps, Known
 from tilewright.dialects.cpu import Nest, buffer_type
 from tilewright.dialects.tt_memory import Load, Store
@@ -66,7 +66,7 @@ def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition],
 
 def _asked_elsewhere(nest: Nest) -> set[Op]:
     """The ops whose elements are asked for at other indices than those of the loops."""
-    sinks = sinks_in(nest.body)
+    sinks = nest.body.ops_of(SINKS)
     return {op for sink in sinks for op, straight in asked_for(sink) if not straight}
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, is_tile, sinks_in, tile_operand
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, STORES, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
@@ -94,7 +94,7 @@ def _strides_across(nest: Nest) -> Iterator[list[Value]]:
 
     They are arguments known at launch, as for an operand that the caller has transposed.
     """
-    accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
+    accesses = nest.body.ops_of(ACCESSES)
     inner = len(nest.outer)
     steps = [(op, steps_along(op.pointer)) for op in accesses if len(op.pointer.type.shape or ()) == inner + 1]
     loads = [op for op, _ in steps if isinstance(op, Load)]
@@ -135,14 +135,14 @@ def _by_squares(nest: Nest, lanes: int, facts: Facts) -> Nest:
     marks = [facts.get(op, {}) for op in nest.body if isinstance(op, ACCESSES)]
     copy = without_masks(nest)
     copy.mark(square=lanes)
-    for op, mark in zip([op for op in copy.body if isinstance(op, ACCESSES)], marks, strict=True):
+    for op, mark in zip(copy.body.ops_of(ACCESSES), marks, strict=True):
         op.attributes |= mark
     return copy
 
 
 def _side(nest: Nest, target: Target) -> int:
     """W of square blocks, 0 where there are none."""
-    sinks = sinks_in(nest.body)
+    sinks = nest.body.ops_of(SINKS)
     if nest.mode != "rows" or not nest.outer or not all(isinstance(r, STORES) for r in sinks):
         return 0
     values = [tile_operand(r) for r in sinks]

@@ -43,7 +43,7 @@ def clip_to_mask(module: Op) -> bool:
 def _may_end(nest: NestOp) -> bool:
     """Whether anything in `nest` may determine an end."""
     is_plain = nest.mode == "rows" and nest.programs is None and not nest.square
-    return is_plain and any(isinstance(op, CompareIntegers) for op in nest.body)
+    return is_plain and bool(nest.body.ops_of(CompareIntegers))
 
 
 def _clips_of(nest: Nest) -> int:

@@ -71,7 +71,7 @@ class Matrix(NamedTuple):
 
 def copy_elision(module: Op, target: Target) -> bool:
     """Turn the products of `module` (ttcir) into products of matrices anywhere in memory; returns whether any were."""
-    found = [function for function in functions_of(module) if bool(function.ops_of(CpuDot))]
+    found = [function for function in functions_of(module) if function.ops_of(CpuDot)]
     for function in found:
         _Products(function, target).run()
     return bool(found)
@@ -139,7 +139,7 @@ class _Products:
 
     def _computes(self, nest: Nest) -> None:
         """Remember what the operands of products that `nest` computes are made of."""
-        for write in [op for op in nest.body if isinstance(op, Write)]:
+        for write in nest.body.ops_of(Write):
             if any(isinstance(user, CpuDot) and write.buffer is not user.accumulator for user in write.buffer.uses):
                 load = computed_from(nest, write)
                 if load is not None:
@@ -263,7 +263,7 @@ class _Tile:
             # whole vectors are copied so fast that more code does not pay
             self._copy(self.nest, self.extents if found.step == 1 else self.ends)
             # rows that do not wrap are many, and far cheaper to copy
-            wraps = any(isinstance(op, IntegerRemainder) for op in self.nest.body)
+            wraps = bool(self.nest.body.ops_of(IntegerRemainder))
             self.nest.mark(optimize_size=not wraps, wraps=wraps)
 
         def either(there: Scalar, here: Scalar) -> Value:

@@ -9,8 +9,7 @@ from tilewright.dialects.traits import Atomic, Indexing
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.tt_shape import Broadcast, Gather, Histogram
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import OPS, classes_of
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
 LOADS = (Load, Read)
@@ -40,12 +39,6 @@ _COST = {
     "cpu.read": 1,
     "tt.mulhiui": 3,
 }
-
-
-def sinks_in(body: Block) -> list[Op]:
-    """The sinks in the body of a nest, in order: a dozen passes ask for those of each nest."""
-    classes = classes_of(SINKS, len(OPS))
-    return [op for op in body if type(op) in classes]
 
 
 def cost(op: Op) -> int:

@@ -37,7 +37,7 @@ Places = list[list[Any]]
 
 def may_report(function: Op, module: Op) -> bool:
     """Whether `function`, or a function that it calls, prints or asserts."""
-    if bool(function.ops_of(Report)):
+    if function.ops_of(Report):
         return True
     return any(may_report(callee, module) for callee in callees_of(function, module))
 

@@ -58,7 +58,7 @@ def interchange_rows(module: Op) -> bool:
 
 def _rows_of(turns: For) -> For | None:
     """The loop over several rows that is all that an iteration does, if every iteration has the same rows."""
-    inside = [op for op in turns.body if op.definition.effect is not Effect.NONE and not op.definition.terminator]
+    inside = [op for op in turns.body.ops() if op.definition.effect is not Effect.NONE and not op.definition.terminator]
     rows = inside[0] if len(inside) == 1 else None
     if not isinstance(rows, For) or turns.results or rows.results or known(rows.high) == 1:
         return None

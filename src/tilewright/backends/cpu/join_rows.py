@@ -8,7 +8,7 @@ work fills that time. Rows that need separate loops are not joined, because the 
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.costs import is_tile, sinks_in
+from tilewright.backends.cpu.costs import SINKS, is_tile
 from tilewright.backends.cpu.loop_builder import operand_of
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.strides import run_time_strides
@@ -35,7 +35,7 @@ def join_rows(module: Op, target: Target) -> bool:
 
 def _is_simple(op: NestOp) -> bool:
     """Whether it has rows and no more than sums and writes; what is kept for one row allows one row only."""
-    sinks = sinks_in(op.body)
+    sinks = op.body.ops_of(SINKS)
     has_rows = op.mode == "rows" and bool(op.outer)
     return has_rows and all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in sinks)
 

@@ -55,7 +55,7 @@ def keep_lanes(module: Op) -> bool:
 def _only_loop(rows: For) -> Parallel | None:
     """The loop over the lanes of a row, if all rows have as many and nothing else is stored there."""
     loops = [op for op in rows.body if op.regions]
-    is_only = len(loops) == 1 and not any(isinstance(op, WritesMemory) for op in rows.body)
+    is_only = len(loops) == 1 and not rows.body.ops_of(WritesMemory)
     lanes = loops[0] if is_only else None
     if not isinstance(lanes, Parallel) or lanes.results or offset_of(lanes.low) != 0 or _is_in(lanes.high, rows.body):
         return None

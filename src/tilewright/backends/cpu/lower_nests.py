@@ -31,7 +31,7 @@ def lower_nests(module: Op) -> bool:
 def _lower(b: LoopBuilder, block: Block, around: Hoisted) -> int:
     """Replace the nests of `block`; returns their number."""
     count, hoisted = 0, {**around}
-    for op in block:
+    for op in block.ops():
         if isinstance(op, NestOp):
             b.location = op.location
             with b.into(Block()):

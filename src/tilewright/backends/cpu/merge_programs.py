@@ -42,7 +42,7 @@ from tilewright.analysis.integer_forms import Form
 from tilewright.analysis.memory_accesses import extent_of_rest, is_shared, start_of
 from tilewright.analysis.value_forms import ValueForms, size_of
 from tilewright.backends.cpu.alignment import Tags
-from tilewright.backends.cpu.costs import STORES, is_tile, sinks_in
+from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import PROGRAMS
@@ -165,7 +165,7 @@ def _only_reduces(op: Op) -> bool:
     """Whether `op` is a nest that reads, and has numbers as results."""
     if not isinstance(op, Nest) or any(load.is_volatile for load in op.ops_of(Load)):
         return False
-    return all(isinstance(sink, Reduce) for sink in sinks_in(op.body))
+    return all(isinstance(sink, Reduce) for sink in op.body.ops_of(SINKS))
 
 
 def _is_pure(op: Op) -> bool:

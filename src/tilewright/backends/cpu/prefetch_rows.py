@@ -54,7 +54,7 @@ def prefetch_rows(module: Op, target: Target) -> bool:
         loops = function.ops_of(Parallel)
         builder, loaded = InvariantBuilder(function), set[Value]()
         for loop in loops:
-            loads = [op for op in loop.body if isinstance(op, Load)]
+            loads = loop.body.ops_of(Load)
             rows = {op: row for op in loads if (row := first_address(loop, op)) is not None}
             if RUNS in loop.attributes:
                 builder.in_front_of(loop)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.value_forms import ValueForms, is_integral
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import STORES, is_tile, sinks_in
+from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.dialects.arith import Constant, Division
 from tilewright.dialects.cpu import Nest, Within
 from tilewright.dialects.scf import For
@@ -63,7 +63,7 @@ class Motion:
 
     def is_continued(self) -> bool:
         """Whether the nest of the next program is this one, further along its rows."""
-        sinks = sinks_in(self.nest.body)
+        sinks = self.nest.body.ops_of(SINKS)
         own, shapes = tuple(range(self.rank)), set()
         for sink in sinks:
             if not isinstance(sink, STORES) or not is_tile(sink.pointer):

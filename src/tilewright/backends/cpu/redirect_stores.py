@@ -34,7 +34,7 @@ def redirect_stores(module: Op) -> bool:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"
         b = LoopBuilder(Block())
-        stores = [op for op in nest.body if isinstance(op, GuardedStore)]
+        stores = nest.body.ops_of(GuardedStore)
         with b.branch(nest.overlaps, unlikely=True) as branch, branch.then():
             for store in stores:
                 b.append(_copy(nest, store))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, sinks_in, tile_operand
+from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
@@ -37,7 +37,7 @@ class Nest:
     def __init__(self, op: NestOp) -> None:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
-        self.sinks = sinks_in(self.body)
+        self.sinks = self.body.ops_of(SINKS)
         self.phases = self._phases() if self._has_waits() else dict.fromkeys(self.sinks, 0)
 
     @cached_property
@@ -51,7 +51,7 @@ class Nest:
 
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
-        if not any(isinstance(op, Read) for op in self.body):
+        if not self.body.ops_of(Read):
             return {sink: [] for sink in self.sinks}
         has_turns = Accumulate in self.body.kinds
         closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_turns else self.closures
@@ -75,13 +75,13 @@ class Nest:
         """Whether a sink may have to wait for a reduction, or for a write to a buffer that is read."""
         if len(self.sinks) == 1:  # there is no other one
             return False
-        if any(isinstance(sink, Reduce) for sink in self.sinks):
+        if self.body.ops_of(Reduce):
             return True
-        return any(isinstance(sink, Write) for sink in self.sinks) and any(isinstance(op, Read) for op in self.body)
+        return bool(self.body.ops_of(Write)) and bool(self.body.ops_of(Read))
 
     def _phases(self) -> dict[Op, int]:
         """The first phase that each sink may run in: what one waits for only grows, until nothing changes."""
-        place = {op: number for number, op in enumerate(self.body)}
+        place = {op: number for number, op in enumerate(self.body.ops())}
         reductions = {sink: [op for op in self.closures[sink] if isinstance(op, Reduce)] for sink in self.sinks}
         writes = {sink: self._writes_before(sink, place) for sink in self.sinks}
         others: dict[Op, list[Op]] = {
@@ -101,7 +101,7 @@ class Nest:
 
     def _writes_before(self, sink: Op, place: dict[Op, int]) -> list[Write]:
         """The writes of the nest whose buffers `sink` reads afterwards."""
-        writes = [w for w in self.sinks if isinstance(w, Write)] if self._reads[sink] else []
+        writes = self.body.ops_of(Write) if self._reads[sink] else []
         reads = [(read.buffer, place[read]) for read in self._reads[sink]]
         return [w for w in writes if any(w.buffer is buffer and place[w] < at for buffer, at in reads)]
 

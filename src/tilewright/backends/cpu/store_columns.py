@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial, reduce
 
 from tilewright.backends.cpu.affine import is_affine
-from tilewright.backends.cpu.costs import conjuncts, lazy_closure, sinks_in
+from tilewright.backends.cpu.costs import SINKS, conjuncts, lazy_closure
 from tilewright.backends.cpu.strides import steps_along
 from tilewright.dialects.cpu import Nest, Read, Write
 from tilewright.dialects.tt_memory import Load, Store
@@ -38,7 +38,7 @@ def store_columns(module: Op) -> bool:
 
 def _only_store(nest: Nest) -> Store | None:
     """The store of a nest of rows that does nothing else."""
-    sinks = sinks_in(nest.body)
+    sinks = nest.body.ops_of(SINKS)
     store = sinks[0] if len(sinks) == 1 else None
     return store if isinstance(store, Store) and nest.mode == "rows" and len(nest.outer) == 1 else None
 

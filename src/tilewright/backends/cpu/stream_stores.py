@@ -106,7 +106,7 @@ class _Choice:
     def _is_short_row(self) -> bool:
         """Whether the loop is for a row of a tile that comes from memory and goes there as a few whole cache lines."""
         lanes = lanes_of_row(self.loop)
-        stores: list[Store | MaskedStore] = [op for op in self.loop.body if isinstance(op, (Store, MaskedStore))]
+        stores: list[Store | MaskedStore] = self.loop.body.ops_of((Store, MaskedStore))
         lengths = [lanes * _bytes(op.value) for op in stores]
         is_short = all(length <= SHORT_ROW and length % CACHE_LINE == 0 for length in lengths)
         return is_short and bool(lengths) and TILE in self.loop.attributes

@@ -46,7 +46,7 @@ def version_loops(module: Op) -> bool:
 
 def _ops_of(nest: NestOp) -> list[Op]:
     """The ops of a nest, and those of its loops behind them."""
-    return [*nest.body, *(op for loop in nest.ops_of(Accumulate) for op in loop.body)]
+    return [*nest.body.ops(), *(op for loop in nest.ops_of(Accumulate) for op in loop.body)]
 
 
 def _assume_in(nest: Nest) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import reduce
 
-from tilewright.backends.cpu.costs import SINKS, STORES, sinks_in
+from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import PROGRAMS
 from tilewright.backends.cpu.strides import run_time_strides, run_time_strides_of
@@ -66,7 +66,7 @@ def _put_strides(b: LoopBuilder, nest: Nest, numbers: dict[Value, int]) -> None:
 
 def _may_be_repeated(nest: Nest, strides: list[Value]) -> Value | None:
     """The stride of the second of two loads that a nest of stores computes from: broadcasting makes it 0."""
-    sinks = sinks_in(nest.body)
+    sinks = nest.body.ops_of(SINKS)
     stores = [op for op in sinks if isinstance(op, STORES)]
     is_of_elements = all(isinstance(op, (*STORES, Write)) for op in sinks) and not run_time_strides_of(stores)
     return strides[-1] if len(strides) == 2 and is_of_elements else None
@@ -102,7 +102,7 @@ def _runs_of(nest: Nest, function: Func) -> str:
     turns = loop.parent if PROGRAMS in loop.attributes else loop
     if turns is None or turns.parent is not function:
         return ""
-    stores = [op for op in nest.body if isinstance(op, STORES)]
+    stores = nest.body.ops_of(STORES)
     return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
 
 

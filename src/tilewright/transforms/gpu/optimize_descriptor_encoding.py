@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tilewright.dialects.scf import For, If, While
-from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite
+from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite, descriptor_block
 from tilewright.dialects.tt_function import Call, Func, Return
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore
 from tilewright.dialects.ttng_descriptors import ReinterpretTensorDescriptor
 from tilewright.ir.attributes import Opaque
-from tilewright.ir.core import Op, Value, descriptor_block, tile_type
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import FunctionType, MemDescType, TensorDescType, TensorType, Type
 from tilewright.layouts.encodings import Encoding, NvmmaShared, SharedLinear, encoding
 from tilewright.layouts.keys import Bases

@@ -24,7 +24,7 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Gather, Reshape
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Op, Value, defining, enclosing, tile_type
+from tilewright.ir.core import Op, Value, defining, tile_type, typed
 from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.blocked import fill
 from tilewright.layouts.encodings import Blocked, Slice
@@ -171,7 +171,7 @@ def _only_user(value: Value) -> Op | None:
 
 
 def _reduce_behind_loop(op: Reduce) -> None:
-    loop, update = enclosing(op, For), _only_user(op.result)
+    loop, update = typed(op.parent, For), _only_user(op.result)
     assert update is not None, "one op adds its result up"
     block = loop.body
     place = loop.yielded.index(update.result)

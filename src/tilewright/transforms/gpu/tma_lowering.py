@@ -29,12 +29,13 @@ from tilewright.dialects.tt_descriptors import (
     DescriptorScatter,
     DescriptorWrite,
     MakeTensorDescriptor,
+    descriptor_block,
 )
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op, Value, buffer_type, descriptor_block, tile_type
+from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.types import IntType, MemDescType, PointerType, TensorType, Type, i1, i8, i32, i64
 from tilewright.layouts.conversion import TMA_BOX, image_box, tma_box
 from tilewright.layouts.encodings import Encoding, LayoutError, NvmmaShared, SwizzledShared, encoding

@@ -97,7 +97,7 @@ class AccumulateLoop:
         """The values that an iteration yields: computed without masks if one test shows that the result is the same."""
         c, b, level = self.c, self.c.b, self.depth + 1
         c.lane_level = level + 1
-        assumed = [op for op in self.op.body if isinstance(op, Assume)]
+        assumed = self.op.body.ops_of(Assume)
         if not assumed:
             return self._turn(carried)
         outer, fast = (c.fast, c.facts), Block()

@@ -149,7 +149,7 @@ class InnerLoop:
         c, nest = self.c, self.nest
         if not self.by_rows or c.optimize_size or not c.runs:
             return {}
-        reads = any(isinstance(op, Read) for op in nest.body)
+        reads = bool(nest.body.ops_of(Read))
         several = c.programs == 1 and (c.runs == "turn" or prod(nest.outer) > 1)
         phase = nest.phases[self.sinks[0]]
         facts: dict[str, Attribute] = {RUNS: Keyword(c.runs), **({PHASE: Number(phase, i64)} if phase else {})}

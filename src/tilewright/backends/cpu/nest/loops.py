@@ -43,7 +43,7 @@ class NestBuilder:
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest = c, nest
         self.chunks = {loop[:2]: chunks for loop, chunks in zip(nest.every_loop(), nest.op.chunks, strict=False)}
-        self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
+        self.turns = next(iter(nest.body.ops_of(Accumulate)), None)
 
     def build(self) -> list[Value]:
         if self.nest.op.square:
@@ -176,7 +176,7 @@ def asks_for_runs(nest: Nest) -> bool:
     is_write = isinstance(sink, STORES) or (isinstance(sink, Write) and not sink.row)
     if others or not is_write or nest.mode != "rows":
         return False
-    accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
+    accesses = nest.body.ops_of(ACCESSES)
     return any(not is_affine(op.pointer) and is_computed(op.pointer) for op in accesses)
 
 

@@ -19,7 +19,7 @@ from tilewright.analysis.live_ranges import inner_first
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, buffer_type, enclosing, integer_in
+from tilewright.ir.core import Op, Value, buffer_type, integer_in, typed
 from tilewright.ir.types import MemDescType, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.op_builder import OpBuilder, OpT
@@ -207,7 +207,7 @@ def carried_from(value: Value, loop: For) -> Value | None:
 
 def _through_steps(value: Value, op: Op) -> Value:
     """`value`, or what the previous iterations computed it from if they hand it on."""
-    loop = enclosing(op, For)
+    loop = typed(op.parent, For)
     seen: set[Value] = set()
     while value not in seen and (before := carried_from(value, loop)) is not None:
         seen.add(value)
