@@ -134,10 +134,7 @@ class Nest(Op):
     @property
     def copy(self) -> Write | None:
         """The write of a nest that does no more than to copy a load for a product; None for other nests."""
-        body = self.body
-        if Write not in body.kinds:
-            return None
-        return next((op for op in body if isinstance(op, Write) and op.elide_copy), None)
+        return next((op for op in self.body.ops_of(Write) if op.elide_copy), None)
 
     @property
     def overlaps(self) -> Value | None:

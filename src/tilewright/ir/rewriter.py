@@ -9,7 +9,7 @@ entry block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -170,7 +170,7 @@ class Rewriter:
 
     def remove_dead_constants(self) -> None:
         """Erase unused constants."""
-        for op in self._pool.block:
+        for op in self._pool.block.ops():
             if op.definition.constant and not op.results[0].uses:
                 op.erase()
                 self.changed = True
@@ -235,8 +235,8 @@ def apply_rules(
 
 def _apply_in_region(region: Region, rules: Rules, folds: Folds, *, folded: bool, limit: int) -> bool:
     rewriter = REWRITER.get()(region)
-    isolated: list[Op] = []
-    ops = list(_walk_visible(region, isolated))
+    ops, isolated = list[Op](), list[Op]()
+    _list_visible(region, ops, isolated)
     for inner in isolated:
         rewriter.changed |= apply_rules(inner, rules, folds=folds, folded=folded, limit=limit)
     rewriter.is_alone = not isolated and (region.op is None or region.op.definition.symbol)
@@ -253,13 +253,13 @@ def _apply_in_region(region: Region, rules: Rules, folds: Folds, *, folded: bool
     return rewriter.changed
 
 
-def _walk_visible(region: Region, isolated: list[Op]) -> Iterator[Op]:
-    """The ops inside, but not what is inside ops that see no outer values; those are listed in `isolated`."""
+def _list_visible(region: Region, found: list[Op], isolated: list[Op]) -> None:
+    """List the ops inside, but not what is inside ops that see no outer values; those are listed in `isolated`, too."""
     for block in region.blocks:
-        for op in block:
-            yield op
+        for op in block.ops():
+            found.append(op)
             if op.definition.isolated:
                 isolated.append(op)
             else:
                 for inner in op.regions:
-                    yield from _walk_visible(inner, isolated)
+                    _list_visible(inner, found, isolated)

@@ -47,7 +47,7 @@ def add_alias_checks(module: Op) -> bool:
 def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition], list[Store]]:
     """The conditions under which the nest may interleave its accesses, and the stores that may disturb others."""
     conditions, disturbing = list[Condition](), dict[Store, None]()
-    ops = [op for op in nest.body if isinstance(op, (Load, Store)) and is_tile(op.pointer)]
+    ops = [op for op in nest.body.ops() if isinstance(op, (Load, Store)) and is_tile(op.pointer)]
     stores = [op for op in ops if isinstance(op, Store)]
     if not stores or len(ops) == 1:
         return [], []

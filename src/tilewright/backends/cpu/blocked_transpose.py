@@ -132,7 +132,7 @@ def _facts(nest: Nest, lanes: int) -> Facts:
 
 def _by_squares(nest: Nest, lanes: int, facts: Facts) -> Nest:
     """A copy of `nest` all of whose masks are on, and whose stores are not redirected."""
-    marks = [facts.get(op, {}) for op in nest.body if isinstance(op, ACCESSES)]
+    marks = [facts.get(op, {}) for op in nest.body.ops_of(ACCESSES)]
     copy = without_masks(nest)
     copy.mark(square=lanes)
     for op, mark in zip(copy.body.ops_of(ACCESSES), marks, strict=True):

@@ -78,13 +78,13 @@ def computed_right(op: Matmul, loop: For, function: Func) -> ComputedRight | Non
 def taken_out(right: ComputedRight) -> Op:
     """A nest, which stands nowhere, that does nothing but compute the matrix; its own does not any more."""
     nest, write = right.nest, right.write
-    if all(op is write for op in nest.body if isinstance(op, Write)):
+    if all(op is write for op in nest.body.ops_of(Write)):
         nest.unlink()
         return nest
     copy, place = nest.clone(), list(nest.body).index(write)
     body = copy.regions[0].block
     kept = list(body)[place]
-    for op in [op for op in body if isinstance(op, Write) and op is not kept]:
+    for op in [op for op in body.ops_of(Write) if op is not kept]:
         op.erase()
     write.erase()
     for half in (nest.body, body):

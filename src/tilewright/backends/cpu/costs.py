@@ -67,7 +67,7 @@ def is_lazy_tile(op: Op) -> bool:
     is_lazy = _LAZY.get(op.name)
     if is_lazy is None:
         is_lazy = _LAZY[op.name] = op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
-    return is_lazy and touches_tiles(op)
+    return is_lazy and isinstance(op.results[0].type, TensorType)
 
 
 def lazy_closure(value: Value) -> list[Op]:

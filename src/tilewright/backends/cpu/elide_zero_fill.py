@@ -36,7 +36,7 @@ def elide_zero_fill(module: Op) -> bool:
     found = False
     for function in functions_of(module):
         loops = [op for op in function.walk() if isinstance(op, For) and (known(op.step) or 0) > 0]
-        dots = [(loop, op) for loop in loops for op in loop.body if isinstance(op, CpuDot) and not op.zero_init]
+        dots = [(loop, op) for loop in loops for op in loop.body.ops_of(CpuDot) if not op.zero_init]
         for loop, dot in dots:
             zeros = _zeros_of(loop, dot)
             if zeros is not None:

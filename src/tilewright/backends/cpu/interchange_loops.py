@@ -103,7 +103,7 @@ def _reads_rows(loop: For) -> bool:
     pairs = list(zip(loop.carried, loop.yielded, strict=True))
     counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
     steps = steps_of_turn(loop.body, counters)
-    return all(goes_on(op.pointer, steps) for op in loop.body if isinstance(op, Load) and is_tile(op.pointer))
+    return all(goes_on(op.pointer, steps) for op in loop.body.ops_of(Load) if is_tile(op.pointer))
 
 
 def _grows(value: Value, next: Value) -> bool:

@@ -54,7 +54,7 @@ def _copy(nest: Nest, store: GuardedStore) -> Op:
     mask, kept, location = store.mask, store.kept_mask, store.location
     needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]
     body, copies = Block(), dict[Value, Value]()
-    rows = {op.buffer: op.value for op in nest.body if isinstance(op, Write) and op.row}
+    rows = {op.buffer: op.value for op in nest.body.ops_of(Write) if op.row}
     for op in _makers(needed, nest.body, rows):
         if _is_row(op):
             copies[op.results[0]] = copies[rows[op.buffer]]

@@ -32,7 +32,7 @@ def version_single_trips(module: Op, target: Target) -> bool:
     """Version the first wide loop of each function for a single iteration; returns whether there is one."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.body if isinstance(op, For) and _may_have_a_single_turn(op)]
+        loops = [op for op in function.body.ops_of(For) if _may_have_a_single_turn(op)]
         wide = (loop for loop in loops if goes_along_rows(loop) and not keeps_rows_in_registers(loop, target))
         loop = next(wide, None)
         if loop is not None and sum(1 for op in _from(loop) for _ in op.walk()) <= MAX_OPS:

@@ -89,7 +89,7 @@ class _Prefetcher:
 
         Loops with results are left alone: a version of their own takes registers, and cost argmax a third from L2.
         """
-        found = {op: row for op in loop.body if isinstance(op, Load) and (row := first_address(loop, op)) is not None}
+        found = {op: row for op in loop.body.ops_of(Load) if (row := first_address(loop, op)) is not None}
         lengths = {op: lanes_of_row(loop) * op.result.type.scalar.bits // 8 for op in found}
         is_prefetched = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
         if is_prefetched or loop.results or any(is_inside(bound, self.outermost) for bound in further.bounds):

@@ -32,7 +32,7 @@ from tilewright.transforms.arith_rules import MIRRORED, NEGATED
 def split_index_sets(module: Op) -> bool:
     """Mark the selections in the nests of `module` (ttcir) at which rows are split; returns whether there are any."""
     nests = [op for op in module.ops_of(Nest) if op.mode == "rows" and not op.optimize_size and not op.square]
-    found = [op for nest in nests for op in nest.body if isinstance(op, Select) and _chooses_array(op)]
+    found = [op for nest in nests for op in nest.body.ops_of(Select) if _chooses_array(op)]
     for op in found:
         op.attributes[SPLITS] = UNIT
     return bool(found)

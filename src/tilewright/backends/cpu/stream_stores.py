@@ -116,7 +116,7 @@ class _Choice:
         b, loop = self.b, self.loop
         streams, copy, block = self._streams(alignment), loop.clone(), loop.block
         assert block is not None, "the loop is in a function"
-        stores = [op for op in copy.body if isinstance(op, Store) and _passes(copy, op)]
+        stores = [op for op in copy.body.ops_of(Store) if _passes(copy, op)]
         lengths = [lanes_of(op.value.type) * _bytes(op.value) for op in stores]
         for op, length in zip(stores, lengths, strict=True):
             op.attributes |= {"alignment": Number(min(alignment, length), i64), "nontemporal": UNIT}
@@ -172,7 +172,7 @@ class _Choice:
 
 
 def _rows(loop: Parallel, kinds: tuple[type[Access], ...]) -> list[Value]:
-    rows = (first_address(loop, op) for op in loop.body if isinstance(op, kinds))
+    rows = (first_address(loop, op) for op in loop.body.ops_of(kinds))
     return list(dict.fromkeys(row for row in rows if row is not None))
 
 

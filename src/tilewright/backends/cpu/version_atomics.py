@@ -44,7 +44,7 @@ def version_atomics(module: Op) -> bool:
 
 def _competing(nest: Nest) -> Iterator[AtomicRmw]:
     """The atomics that only programs of the same launch compete with."""
-    return (op for op in nest.body if isinstance(op, AtomicRmw) and op.scope == SHARED)
+    return (op for op in nest.body.ops_of(AtomicRmw) if op.scope == SHARED)
 
 
 def _write_twice(b: LoopBuilder, nest: Nest) -> None:

@@ -147,21 +147,21 @@ class LoopEmitter:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
         find, debug, known, names = self.TABLE.get, self.w.debug, self._numbering.known, self.names
         self._numbering.forget()
-        op = block.first
-        while op is not None and not op.definition.terminator:
-            emit = find(op.name, LoopEmitter._ordinary)
+        ops = block.ops()
+        end = ops[-1] if ops and ops[-1].definition.terminator else None
+        for op in ops if end is None else ops[:-1]:
             if debug is not None:
-                self._described(debug, op, emit)
+                self._described(debug, op, find(op.name, LoopEmitter._ordinary))
             elif (same := known(op)) is not None:
                 names[op.results[0]] = names[same]
+                continue
             else:
-                emit(self, op)
+                find(op.name, LoopEmitter._ordinary)(self, op)
             for result in op.results:
                 if is_kept(result.type):
                     self._keep(result)
-            op = op.next
         self._numbering.forget()
-        return [] if op is None else op.operands
+        return [] if end is None else end.operands
 
     def _keep(self, value: Value) -> None:
         """Let all users of `value`, of a type that `is_kept`, find it as integers: they may be in other blocks."""

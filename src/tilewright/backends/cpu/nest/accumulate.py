@@ -120,7 +120,7 @@ class AccumulateLoop:
     def _split_addresses(self) -> None:
         """base + (row + column) → (base + row) + column where an iteration changes nothing but the column."""
         c, body = self.c, self.c.b.block
-        for step in [op for op in body if isinstance(op, AddPtr) and not _is_in(op.pointer, body)]:
+        for step in [op for op in body.ops_of(AddPtr) if not _is_in(op.pointer, body)]:
             sum = defining(step.offset, Binary)
             if sum is None or sum.name != "arith.addi" or sum.block is not body:
                 continue

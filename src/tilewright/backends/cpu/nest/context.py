@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -89,7 +88,8 @@ class Guarded(NamedTuple):
         return self.level if self.period is None else self.period.level
 
 
-Memo = dict[tuple[Value, Index], Lane]
+Memos = dict[int, dict[tuple[Value, Index], Lane]]
+"""Lanes of values at indices, by the level at which they are."""
 Hoisted = dict[tuple[object, ...], Value]
 """Ops before the nests of a block, and their results."""
 
@@ -149,7 +149,7 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: dict[tuple[Value, int], Scalar] = {}
-        self._memos: dict[tuple[Guarded | None, int, bool], dict[int, Memo]] = {}
+        self._memos: dict[tuple[Guarded | None, int, bool], Memos] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -195,31 +195,24 @@ class Context:
             b.block = here
         return values[key]
 
-    @contextmanager
-    def narrowed(self, count: int) -> Iterator[None]:
-        """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
-        lanes, extent, position = self.lanes, self.extent, self.position
-        self.lanes, self.extent = lanes // count, extent // count
-        start, _ = self.divided_number(Uniform(position, self.lane_level), count)
-        self.position = start.value
-        yield
-        self.lanes, self.extent, self.position = lanes, extent, position
-
     # ---- what is known already ----
 
-    def known(self, key: tuple[Value, Index]) -> Lane | None:
+    def memos(self) -> Memos:
+        """The lanes that have been computed for the version and the width at hand."""
+        return self._memos.setdefault((self.fast, self.lanes, self.for_places), {})
+
+    def known(self, key: tuple[Value, Index], memos: Memos) -> Lane | None:
         """The lanes of a value that has been computed in this iteration of the loops, or is known there."""
         if self.certain and key in self.certain:
             return self.certain[key]
         depth = self.depth
-        for level, memo in self._memos.get((self.fast, self.lanes, self.for_places), {}).items():
+        for level, memo in memos.items():
             if level <= depth and (found := memo.get(key)) is not None:
                 return found
         return None
 
-    def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
-        level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, self.lanes, self.for_places), {}).setdefault(level, {})[key] = lane
+    def remember(self, key: tuple[Value, Index], lane: Lane, memos: Memos) -> None:
+        memos.setdefault(min(level_of(lane), self.depth), {})[key] = lane
 
     def begin(self, version: Guarded) -> None:
         """Build a version, about which nothing is known yet."""

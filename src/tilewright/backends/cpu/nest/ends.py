@@ -34,7 +34,7 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
     if not bounds:
         return extent, []
     is_known = len(bounds) == 1 and not bounds[0].parts
-    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if is_known else []
+    on = [op.mask for op in nest.body.ops_of(Clip) if op.phase == ALL_PHASES] if is_known else []
     return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
 
 
@@ -69,7 +69,7 @@ def _masks_of_rows(c: Context, nest: Nest) -> list[Value]:
         return []
     if not 1 < max(nest.inner_extent(sink) for sink in nest.sinks) // nest.op.lanes <= SHORT_ROW:
         return []
-    masks = [op.mask for op in nest.body if isinstance(op, Load) and op.mask is not None]
+    masks = [op.mask for op in nest.body.ops_of(Load) if op.mask is not None]
     parts = dict.fromkeys(part for mask in masks for part in conjuncts(mask))
     return [part for part in parts if part.type.shape == (*nest.outer, 1)]
 

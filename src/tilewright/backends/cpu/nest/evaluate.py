@@ -78,10 +78,11 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     if c.for_places and not isinstance(value.op, _OF_PLACES):
         return _ask(c, value, index, for_places=False)
     key = (value, index)
-    lane = c.known(key)
+    memos = c.memos()
+    lane = c.known(key, memos)
     if lane is None:
         lane = _compute(c, value, index)
-        c.remember(key, lane)
+        c.remember(key, lane, memos)
     return lane
 
 

@@ -53,7 +53,7 @@ class InnerLoop:
     def build(self, step: int) -> None:
         """Build the loop, `step` chunks an iteration; afterwards `c.reduced` has the results of its reductions."""
         c, own = self.c, (self.nest.phases[self.sinks[0]], self.extent)
-        self.assumed = [op for op in self.nest.body if isinstance(op, Assume) and (op.phase, op.extent) == own]
+        self.assumed = [op for op in self.nest.body.ops_of(Assume) if (op.phase, op.extent) == own]
         if self.assumed:
             self._versions(step)
         else:

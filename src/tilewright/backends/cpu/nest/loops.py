@@ -60,7 +60,7 @@ class NestBuilder:
                 self._store_blocks(lanes, extents[1:], (*index, Uniform(counter, c.depth)))
             return
         stores = [store for store in self.nest.sinks if isinstance(store, Store)]
-        across = [op.result for op in self.nest.body if isinstance(op, Load) and TRANSPOSED in op.attributes]
+        across = [op.result for op in self.nest.body.ops_of(Load) if TRANSPOSED in op.attributes]
         c.lanes, c.extent = lanes, self.nest.inner_extent(stores[0])
         with self._level(extents[0], lanes) as counter:
             row = Uniform(counter, c.depth)
@@ -209,10 +209,10 @@ def store_block(
 def _transpose_loads(c: Context, loaded: list[Value], asked: list[Index], other: list[Index]) -> None:
     """Load vectors along the axis that is not asked for, and keep their transpose as the answer."""
     for value in loaded:
-        if c.known((value, asked[0])) is None:
+        if c.known((value, asked[0]), c.memos()) is None:
             own = [c.as_vector(evaluate(c, value, index), value.type.scalar).value for index in other]
             for index, lanes in zip(asked, transposed(c.b, own), strict=True):
-                c.remember((value, index), Vector(lanes, c.depth))
+                c.remember((value, index), Vector(lanes, c.depth), c.memos())
 
 
 def _next(c: Context, start: Uniform, number: int) -> Uniform:

@@ -12,7 +12,8 @@ all of them (a scale for 16 elements, broadcast), one vector is evaluated, and i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import TypeAlias
 
@@ -46,7 +47,7 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
         return deeper(found, c.lane_level) if is_cut else found  # another chunk may have another place
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
     element = source.type.scalar
-    with c.narrowed(count):
+    with _narrowed(c, count):
         numbers = range(1 if repeated else count)
         places = [(*index[:axis], LANE, Uniform(n, 0), *index[axis + 1 :]) for n in numbers]
         lanes = [_asked(c, source, cut, place, ask, most=most // len(places)) for place in places]
@@ -57,6 +58,17 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
     with c.at(level):
         joined = _repeat(c, vectors[0], count) if repeated else _interleave(c, vectors)
     return Vector(joined, level)
+
+
+@contextmanager
+def _narrowed(c: Context, count: int) -> Iterator[None]:
+    """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
+    lanes, extent, position = c.lanes, c.extent, c.position
+    c.lanes, c.extent = lanes // count, extent // count
+    start, _ = c.divided_number(Uniform(position, c.lane_level), count)
+    c.position = start.value
+    yield
+    c.lanes, c.extent, c.position = lanes, extent, position
 
 
 def _narrowest(source: Shape, shape: Shape, index: Index) -> tuple[int, int]:

@@ -32,7 +32,7 @@ def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: 
         outer: the indices of the other axes.
     """
     own = (nest.phases[scan], extent)
-    assumed = [op for op in nest.body if isinstance(op, Assume) and (op.phase, op.extent) == own]
+    assumed = [op for op in nest.body.ops_of(Assume) if (op.phase, op.extent) == own]
 
     def build() -> None:
         _scan(c, nest, scan, writes, extent, outer)

@@ -114,4 +114,4 @@ def lower_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane]
     values = [c.as_vector(lane, v.type.scalar).value for lane, v in zip(operands, op.operands, strict=False)]
     scalar = c.b.copy(op, values)
     if op.results:
-        c.remember((op.result, index), Vector(scalar.result, c.depth))
+        c.remember((op.result, index), Vector(scalar.result, c.depth), c.memos())
