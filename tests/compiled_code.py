@@ -39,7 +39,7 @@ def compiled_as_before(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         return
     lines = watched(monkeypatch)
     yield
-    compare(lines, update=request.config.getoption("--update-goldens"))
+    compare(lines, GOLDEN, update=request.config.getoption("--update-goldens"))
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -68,26 +68,26 @@ def without_places(text: str) -> str:
     return PLACES.sub("", text)
 
 
-def compare(lines: list[str], *, update: bool) -> None:
-    """Fail where a kernel becomes other code than it did; with `update`, note it."""
+def compare(lines: list[str], table: Path, *, update: bool) -> None:
+    """Fail where a kernel becomes other code than its lines in the table say; with `update`, note it."""
     if update:
-        with _alone():
-            GOLDEN.write_text("".join(f"{line}\n" for line in sorted({*_known(), *lines})))
+        with _alone(table):
+            table.write_text("".join(f"{line}\n" for line in sorted({*_known(table), *lines})))
         return
-    for line in set(lines) - _known():
+    for line in set(lines) - _known(table):
         kernel = line.partition(":")[0]
-        before = "\n".join(other for other in sorted(_known()) if other.startswith(f"{kernel}:"))
+        before = "\n".join(other for other in sorted(_known(table)) if other.startswith(f"{kernel}:"))
         pytest.fail(f"compiled to\n{line}\nwhere the golden has\n{before}", pytrace=False)
 
 
-def _known() -> set[str]:
-    return set(GOLDEN.read_text().splitlines()) if GOLDEN.exists() else set()
+def _known(table: Path) -> set[str]:
+    return set(table.read_text().splitlines()) if table.exists() else set()
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _alone(table: Path) -> Iterator[None]:
     """Worker processes write one after the other."""
-    lock = GOLDEN.with_suffix(".lock")
+    lock = table.with_suffix(".lock")
     while True:
         try:
             lock.mkdir()

@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import compiled_for
 from tilewright.backends.cpu.affine import MAX_ALIGNMENT, multiple_of
 from tilewright.dialects.arith import Division
@@ -113,6 +114,7 @@ def test_ranges_that_begin_anywhere(first: int) -> None:
 
 @pytest.mark.parametrize("low", [0, 4, 16, 64])
 @pytest.mark.parametrize("n", [64, 200, 256])
+@code_on("znver5")
 def test_turns_of_a_loop(low: int, n: int) -> None:
     x, out, i = np.arange(64, dtype=np.int32) * 3, np.zeros(n, np.int32), np.arange(n)
     by_turns[(1,)](x, out, n, LOW=low, D=8, B=64)

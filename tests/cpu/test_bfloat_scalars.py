@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 from tilewright.backends.llvm.machine import host_target
 
@@ -32,6 +33,7 @@ def repeated(x, out):
     tl.store(out + tl.arange(0, 16)[:, None], value)
 
 
+@code_on("x86-64-v3")
 def test_subnormal_numbers_and_nans() -> None:
     for bits in (1, 0x8001, 0x7F, 0x7F81, 0xFFFF):
         x = np.array([bits], np.uint16)

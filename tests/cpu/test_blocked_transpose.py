@@ -8,6 +8,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from long_runs import LONG
+from lowered_code import code_on
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import GuardedStore, Nest
@@ -128,6 +129,7 @@ def permute(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     tl.store(out_ptr + (a * C + c) * B + b, x)
 
 
+@code_on("znver5")
 def test_matrices_of_a_batch_are_transposed():
     x = np.arange(4 * 16 * 32, dtype=np.float32).reshape(4, 16, 32)
     out = np.zeros((4, 32, 16), np.float32)

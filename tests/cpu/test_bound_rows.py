@@ -10,6 +10,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.bound_rows import bound_rows
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -139,6 +140,7 @@ def ttcir(kernel: Any, tile: tuple[int, int] = (16, 32), **options: Any) -> Op:
 
 
 @BOTH
+@code_on("neoverse-v1")
 def test_one_nest_loads_and_stores(kernel: Any) -> None:
     module = ttcir(kernel)
     assert len(module.ops_of(Nest)) == 2

@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright import DeviceAssertError
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
@@ -50,6 +51,7 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64",
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [0, 2, 5])
+@code_on("neoverse-v1")
 def test_scalars(dtype: str, n: int) -> None:
     x = np.arange(6).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     wanted = x.copy()
@@ -132,6 +134,7 @@ def checked(x_ptr, n):
     return tl.sum(tl.load(x_ptr + offsets))
 
 
+@code_on("x86-64-v3")
 def test_reports_of_callees(capsys: pytest.CaptureFixture[str]) -> None:
     @tw.jit(debug=True)
     def kernel(x_ptr, n):

@@ -11,6 +11,7 @@ from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.dialects.vector import Prefetch
 from tilewright.interpreter import machine
 from tilewright.interpreter.run_ir import run_ir
@@ -104,6 +105,7 @@ def test_rows_on_their_way_into_a_buffer_are_asked_for(cpu: str, how: str, asks:
 
 
 @pytest.mark.parametrize("is_far", [False, True])
+@code_on("znver5")
 def test_a_copy_asks_within_its_row_if_the_launch_is_large(monkeypatch: pytest.MonkeyPatch, is_far: bool) -> None:
     change_costs(monkeypatch, max_prefetched_grid=0 if is_far else 1 << 20)
     columns, index = 512, np.array([3, 0, 3], np.int32)

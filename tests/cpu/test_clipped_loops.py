@@ -13,6 +13,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.nest import inner
 from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import Interpreter
@@ -279,6 +280,7 @@ def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]
 
 @pytest.mark.parametrize("kernel", [softmax, layer_norm, normed_activation, cross_entropy])
 @pytest.mark.parametrize(("n", "chunks"), [(-5, 1), (0, 1), (1, 1), (W - 1, 1), (W, 2), (40, 3), (TILE - 1, CHUNKS)])
+@code_on("neoverse-v1")
 def test_reductions_end_with_the_mask(kernel: Any, n: int, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane beyond the mask is taken in, for all others; stores that follow need none."""
     stores = [-(-n // W)] if kernel is not cross_entropy and n > 0 else []

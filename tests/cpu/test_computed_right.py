@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.keep_panels import keep_panels
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -148,6 +149,7 @@ def test_the_other_matrix_is_computed_by_a_nest_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("how", ["numbers", "float", "table", "carried", "volatile", "between"])
+@code_on("x86-64-v3")
 def test_what_nobody_compares_is_computed_anew(how: str) -> None:
     """More than four numbers, one that is no integer, places and tiles from memory, memory that somebody else writes.
 

@@ -14,6 +14,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright import DeviceAssertError, TilewrightError
 
 THREADS = [1, 2]
@@ -132,6 +133,7 @@ def test_assertions_of_callees_in_loops_and_branches_guard_accesses() -> None:
     assert x[4] == 6
 
 
+@code_on("x86-64-v3")
 def test_programs_that_wait_for_a_failed_one_stop() -> None:
     @tw.jit(debug=True)
     def kernel(flag_ptr, fail):

@@ -13,6 +13,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.dialects.scf import If
 from tilewright.dialects.vector import Prefetch
 from tilewright.ir.parser import parse_module
@@ -55,6 +56,7 @@ def check(b: np.ndarray, rows: int, block: tuple[int, int, int], accumulator: An
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("depth", [32, 64, 45, 3])
 @pytest.mark.parametrize("columns", [64, 96, 70, 16, 5])
+@code_on("neoverse-v1")
 def test_rows_that_are_neighbours(columns: int, depth: int, end: int, cpu: str) -> None:
     """Nothing is read behind the last of the depth and of the columns, in tiles that both end in."""
     with tw.knobs.tilewright.scope():

@@ -12,6 +12,7 @@ from dot_native import A_STRIDE, aligned, check, compile_dots, make_spec
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.dot import DotSpec, dot_workspace_bytes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.types import Type, f32, f64
@@ -53,6 +54,7 @@ def copied(spec: DotSpec, stride: int) -> bool:
 
 
 @pytest.mark.parametrize(("stride", "collides"), [(1024, True), (3072, True), (1040, False), (512, False), (64, False)])
+@code_on("znver5")
 def test_rows_are_copied_if_they_are_whole_pages_apart(stride: int, collides: bool) -> None:
     assert copied(transposed(64, 64, 32), stride) == collides
 

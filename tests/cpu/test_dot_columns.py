@@ -11,6 +11,7 @@ from guarded_memory import between_guards, small_integers
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.dialects.scf import For
 from tilewright.dialects.vector import Prefetch
 from tilewright.interpreter.run_ir import run_ir
@@ -204,6 +205,7 @@ def test_b_is_packed_only_where_it_is_read_often_from_rows_that_collide(rows: in
 
 @pytest.mark.parametrize("apart", [128, 500, 512, 1020, 1024, 1028])
 @pytest.mark.parametrize("columns", [13, 32])
+@code_on("x86-64-v3")
 def test_rows_collide_or_not(apart: int, columns: int) -> None:
     a, wide = small_integers(128, 21, np.float32, 1), small_integers(21, apart, np.float32, 0)
     out = np.full((128, 32), WHOLE, np.float32)

@@ -11,6 +11,7 @@ from guarded_memory import small_integers
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 
 
 @tw.jit
@@ -101,5 +102,6 @@ def test_rows_that_lie_anywhere_are_not_prefetched() -> None:
     assert loops_of("").count("vector.prefetch") == lines_of_b
 
 
+@code_on("neoverse-v1")
 def test_the_copy_of_columns_that_lie_apart_runs_along_rows() -> None:
     assert re.search(r"to %\d+ step %c1_i64  : i64 {\n((?!.*scf.for).*\n)*.*vector.gather", loops_of(""))

@@ -10,6 +10,7 @@ import pytest
 from dot_native import A_STRIDE, B_STRIDE, WORKSPACE, A, check, compile_dots, make_spec
 
 from long_runs import LONG, first_of
+from lowered_code import code_on
 from tilewright.backends.cpu.dot import DotSpec, Prefetch, operand_element_type, wants_bias
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
@@ -112,6 +113,7 @@ def test_wrapping_int8_is_exact_at_the_limits() -> None:
     check_all(found, target)
 
 
+@code_on("neoverse-v1")
 def test_a_that_comes_biased() -> None:
     target = host_target()
     if not wants_bias(i8, target):

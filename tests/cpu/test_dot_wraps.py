@@ -12,6 +12,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 
 
 @tw.jit
@@ -48,6 +49,7 @@ def test_columns_that_wrap_once(columns: int, first: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 3, 16, 63])
+@code_on("neoverse-v1")
 def test_columns_that_wrap_many_times(columns: int) -> None:
     check(5, columns, 32, 3, columns // 2)
 

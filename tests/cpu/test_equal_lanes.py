@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 
 LEVELS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -59,6 +60,7 @@ def test_one_hot_rows(
 
 
 @pytest.mark.parametrize("cpu", LEVELS)
+@code_on("x86-64-v3")
 def test_rows_of_a_tile_have_a_target_each(monkeypatch: pytest.MonkeyPatch, cpu: str) -> None:
     monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
     found = targets()[:16]

@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 
 
@@ -134,6 +135,7 @@ def chosen_by_a_number(x_ptr, out_ptr, n, LENGTH: tl.constexpr):
 
 @pytest.mark.parametrize("length", [0, 10, 300])
 @pytest.mark.parametrize("n", [3, 4])
+@code_on("neoverse-v1")
 def test_chains_of_any_length_that_a_number_chooses(n: int, length: int) -> None:
     x = np.random.default_rng(3).integers(-99, 99, (8, 2, 4)).astype(np.int32)
     out = np.zeros_like(x)

@@ -10,6 +10,7 @@ from loop_native import run_both
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import compiled_for
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.combine import MIN_LANES, Combine
@@ -147,6 +148,7 @@ def places_of(x, greatest, least, values, n, B: tl.constexpr):
     tl.store(least + row, tl.argmin(tl.where(i < n, number, float("inf")), 0))
 
 
+@code_on("znver5")
 @pytest.mark.parametrize("n", [1, 7, 16, 100, 128, 1000])
 def test_rows_of_every_length(n: int) -> None:
     x = np.random.default_rng(n).integers(-9, 9, (20, n)).astype(np.float32)

@@ -22,6 +22,7 @@ from pass_kernels import CALLS
 import tilewright as tw
 import tilewright.language as tl
 from long_runs import LONG, first_of
+from lowered_code import code_on
 from tilewright.analysis.memory_accesses import MemoryAccess, MemoryAccesses
 from tilewright.analysis.memory_dependences import Dependence, Ordered, dependence
 from tilewright.backends.cpu import pipeline
@@ -153,6 +154,7 @@ def test_hard_kernels(part: int, fused: list[Pair]) -> None:
     assert ordered(fused) == []
 
 
+@code_on("znver5")
 def test_drawn_kernels(fused: list[Pair], tmp_path: Path) -> None:
     for seed in range(8):
         compile_drawn(seed, tmp_path)

@@ -12,6 +12,7 @@ from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 from tilewright.backends.cpu import interchange_loops
 from tilewright.backends.llvm.machine import host_target
@@ -359,6 +360,7 @@ def test_a_loop_whose_last_number_is_asked_for_stays() -> None:
 
 
 @pytest.mark.parametrize("kernel", [counted_by_while, down_columns], ids=lambda kernel: kernel.__name__)
+@code_on("neoverse-v1")
 def test_other_loops_stay(kernel: Any) -> None:
     assert "cpu.accumulate" not in ttcir(kernel)
 

@@ -11,6 +11,7 @@ from pass_kernels import loops_of
 import tilewright as tw
 import tilewright.language as tl
 from loop_passes import TARGETS, Trial, check_every_pass, rounded_difference
+from lowered_code import code_on
 from tilewright.backends.cpu.interchange_rows import interchange_rows
 from tilewright.backends.cpu.loop_facts import ALONG
 from tilewright.backends.llvm.machine import Target
@@ -85,6 +86,7 @@ def test_one_row_has_nothing_to_interchange() -> None:
     assert not is_interchanged(lowered("", lanes=64)), "rows in registers are inside already"
 
 
+@code_on("znver5")
 def test_what_follows_is_asked_for() -> None:
     """32 KiB ahead, whichever row that is."""
     asked = [op for op in lowered("").ops_of(Prefetch) if op.locality == 2]

@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from long_runs import LONG
+from lowered_code import code_on
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
@@ -87,6 +88,7 @@ def test_many_scalars_from_a_reduction(count):
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(400, marks=pytest.mark.slow)])
+@code_on("neoverse-v1")
 def test_a_long_chain_that_moves_elements(count):
     x = np.arange(SIZE, dtype=np.int32)
     out, expected = np.zeros_like(x), x

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 
@@ -290,6 +291,7 @@ LOOPS = [
 
 @pytest.mark.parametrize("interpret", [False, True])
 @pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for", "common", "return"])
+@code_on("znver5")
 def test_loops(function: Any, pack: int, expected: Any, interpret: bool) -> None:
     x, y = integers(-5) + np.arange(N, dtype=np.int32) % 8, integers()
     x = np.abs(x) if pack > 1 else x

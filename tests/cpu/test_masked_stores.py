@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 
 CPUS = run_here("x86-64-v2", "x86-64-v3", "znver2", "znver3", "x86-64-v4", "aarch64")
@@ -63,6 +64,7 @@ def test_rows_end_where_they_do(count: int, cpu: str) -> None:
 
 
 @pytest.mark.parametrize(("cpu", "asks"), [("znver2", True), ("znver3", True), ("x86-64-v3", False), ("znver4", False)])
+@code_on("znver5")
 def test_which_processors_ask(cpu: str, asks: bool) -> None:
     source = tw.ASTSource(chosen, {"x": "*fp32", "on": "*u8", "out": "*fp32", "B": "constexpr"}, {"B": B})
     text = tw.compile(source, target=tw.GPUTarget("cpu", cpu, 0)).asm["llir"]

@@ -11,6 +11,7 @@ from changed_costs import change_costs
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.merge_iterations import MAX_MERGED
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -104,6 +105,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
         (3 * 64 - 4, [(True, 1), (False, 2), (False, 1)]),
     ],
 )
+@code_on("znver5")
 def test_turns_wait_for_those_that_read_in_place(
     depth: int, expected: list[tuple[bool, int]], found: list[tuple[bool, int]]
 ) -> None:
@@ -131,6 +133,7 @@ def test_products_that_gain_nothing_are_left_alone(element: str, tile: tuple[int
     assert not any(op.waits for op in lowered("", element, tile).ops_of(Matmul))
 
 
+@code_on("znver5")
 def test_without_other_work_they_wait() -> None:
     assert [op.waits for op in lowered("").ops_of(Matmul)] == [True]
 

@@ -8,6 +8,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.merge_programs import merge_programs
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -164,6 +165,7 @@ def four_axes(x_ptr, out_ptr, s0, s1, s2, s3, x0: int, x1: int, x2: int, x3: int
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 8, 64), (3, 5, 7, 50), (1, 1, 1, 128)])
+@code_on("neoverse-v1")
 def test_tiles_of_four_axes(shape):
     x, out = numbers(*shape), np.zeros(shape, np.float32)
     steps = [step // 4 for step in x.strides]

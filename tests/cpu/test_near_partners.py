@@ -10,6 +10,7 @@ from networks_in_numpy import sorted_by_steps
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.llvm.machine import host_target
 
 
@@ -22,6 +23,7 @@ def sorted_kernel(x_ptr, out_ptr, N: tl.constexpr, DESCENDING: tl.constexpr):
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("n", [16, 64, 256])
+@code_on("neoverse-v1")
 def test_bits_of_sorted_numbers(n: int, dtype: str, descending: bool) -> None:
     """NaN of every payload stay where they are, and of two zeros each keeps its sign and its place."""
     rng = np.random.default_rng(n)

@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.pipeline import loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.interpreter.run_ir import run_ir
@@ -80,6 +81,7 @@ def beside_another_array(x, number, out, n, k, m, B: tl.constexpr, M: tl.constex
         pytest.param(beside_another_array, MANY, -3, 40, LANES, id="less than none of one array"),
     ],
 )
+@code_on("znver5")
 def test_a_number_is_not_read_for_no_lanes(kernel: Any, n: int, k: int, m: int, lanes: int, cpu: str) -> None:
     x, out = np.ones(LANES * ROWS, np.float32), np.full(LANES * ROWS, 7, np.float32)
     compiled = kernel.warmup(x, x, out, MANY, MANY, MANY, LANES, ROWS, grid=(1,))

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 from tilewright.runtime.interpreted import InterpretedFunction
 
@@ -97,6 +98,7 @@ def halves_behind_sums(x, out, sums, R: tl.constexpr, C: tl.constexpr):
 
 
 @pytest.mark.parametrize("cpu", CPUS)
+@code_on("znver5")
 def test_rows_are_kept_for_themselves_only(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
     x = np.random.default_rng(5).standard_normal((ROWS, COLUMNS)).astype(np.float32)

@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -188,6 +189,7 @@ def test_loops_of_two_products_ask_for_what_follows_them() -> None:
     assert [root_of(place) for place in second.soon[::2]] == [v, result]
 
 
+@code_on("znver5")
 def test_a_product_that_finds_its_panels_asks_for_the_next_ones() -> None:
     """The next keys are transposed already where a program before has come by."""
     kernel, *_ = launch_attention()

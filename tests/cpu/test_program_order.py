@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 
 
 @tw.jit
@@ -110,6 +111,7 @@ def test_programs_run_in_that_order(grid: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (70, 33), (16, 200), (200, 16), (160, 160)])
 @pytest.mark.parametrize("num_threads", [1, 2])
+@code_on("x86-64-v3")
 def test_every_program_runs_once(shape: tuple[int, int], num_threads: int) -> None:
     x, out = np.arange(np.prod(shape), dtype=np.float32).reshape(shape), np.full(shape, np.nan, np.float32)
     doubled[tuple(-(-extent // 16) for extent in shape)](x, out, *shape, B=16, num_threads=num_threads)

@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 
 
 @tw.jit
@@ -21,6 +22,7 @@ def places_kept(x, y, out, columns_of, bound, width, B: tl.constexpr):
 @pytest.mark.parametrize("level", ["x86-64-v2", None])
 @pytest.mark.parametrize("apart", [-40, -3, 0, 1, 17, 200])
 @pytest.mark.parametrize("width", [1, 20, 33, 100])
+@code_on("znver5")
 def test_the_output_may_overlap_the_input(apart: int, width: int, level: str | None) -> None:
     memory, x = np.arange(500, dtype=np.float64), np.arange(1000, 1100, dtype=np.float64)
     expected, columns_of = memory.copy(), np.zeros(64)
@@ -48,6 +50,7 @@ def sums_spread(x, out, step, n, m, Y: tl.constexpr, X: tl.constexpr, R: tl.cons
 
 @pytest.mark.parametrize("apart", [-24, -12, 0, 12, 400])
 @pytest.mark.parametrize(("rows", "columns"), [(2, 5), (3, 8), (1, 1), (4, 7)])
+@code_on("x86-64-v3")
 def test_offsets_in_a_buffer_of_one_row_belong_to_that_row(rows: int, columns: int, apart: int) -> None:
     memory = np.arange(1000, dtype=np.float64)
     count, expected = rows * columns * 12, memory.copy()

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 
 ROWS, WIDTH, TABLE, BLOCK = 37, 50, 5, 4
@@ -133,6 +134,7 @@ def test_sums_of_lines_are_vectors(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", [add_rows, store_rows], ids=lambda k: k.__name__)
+@code_on("znver5")
 def test_buffers_keep_one_number_per_row(kernel: Kernel) -> None:
     *_, compiled = run(kernel, np.float32)
     places = [line for line in compiled.asm["ttcir"].splitlines() if "cpu.alloc" in line and "xf32>, 5>" not in line]

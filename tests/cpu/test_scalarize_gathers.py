@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 from tilewright.backends.cpu.scalarize_gathers import scalarize_gathers
 from tilewright.ir.parser import parse_module
@@ -164,6 +165,7 @@ def pairs(x, places, on, out, VOLATILE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("is_volatile", [False, True])
+@code_on("znver5")
 def test_what_is_volatile_is_read_once(is_volatile: bool) -> None:
     """Another thread may change the numbers: both elements of a pair have to be near each other nevertheless."""
     text = loops_of(pairs, VOLATILE=is_volatile, BLOCK=64)

@@ -10,6 +10,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.dialects.scf import For
 from tilewright.dialects.vector import Load, MaskedLoad
 from tilewright.ir.parser import parse_module
@@ -63,6 +64,7 @@ def test_sums(how: str, reverse: bool, dtype: Any, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 9, BLOCK])
+@code_on("neoverse-v1")
 def test_a_function_without_a_neutral_value(n: int) -> None:
     """The last element up to each one that is not zero."""
     _, out, seen = launched("ordered", n, np.int32, reverse=False)

@@ -10,6 +10,7 @@ from networks_in_numpy import sorted_by_steps
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 
 
 @tw.jit
@@ -132,6 +133,7 @@ def test_some_are_seen_beyond() -> None:
     assert not versions(compiled)
 
 
+@code_on("znver5")
 def test_no_mask_of_a_store() -> None:
     x = drawn(5, "float32")
     out = np.zeros(256, np.float32)

@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from tilewright.backends.cpu.store_columns import MIN_ROWS, store_columns
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.dialects.cpu import Nest
@@ -73,6 +74,7 @@ def run(dtype: Any, width: int, pitch: int, features: int, apart: int, n: int, h
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8])
 @pytest.mark.parametrize(("width", "pitch"), [(64, 64), (32, 40), (7, 7), (7, 9), (1, 3), (16, 17), (5, 0)])
 @pytest.mark.parametrize("how", ["", "gap", "kept", "loaded"])
+@code_on("znver5")
 def test_rows_of_every_width(dtype: Any, width: int, pitch: int, how: str) -> None:
     if pitch == 0:
         width = 200

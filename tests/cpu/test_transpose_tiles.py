@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 from tilewright.backends.cpu.transpose_tiles import transpose_tiles
 from tilewright.interpreter.run_ir import run_ir
@@ -241,6 +242,7 @@ OTHERS = (product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_c
     [*OTHERS, by_index, merged, merged_running, merged_with_first, merged_with_others],
     ids=lambda k: k.__name__,
 )
+@code_on("znver5")
 def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:
     x = np.arange(256, dtype=np.float32)
     ttir = tw.jit(kernel).warmup(x, x, N=16, grid=(1,)).asm["ttir"]

@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from lowered_code import code_on
 from machine_levels import run_here
 
 CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -105,6 +106,7 @@ def interleaved(x, y, out, SIZE: tl.constexpr):
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "icelake-server", "sapphirerapids", "znver3", "znver4", "znver5"])
+@code_on("znver5")
 def test_one_vector_becomes_both_halves_of_another(cpu: str) -> None:
     """LLVM ended the process where such a vector was loaded as bfloat."""
     types = {"x": "*bf16", "y": "*bf16", "out": "*bf16", "SIZE": "constexpr"}
