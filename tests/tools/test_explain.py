@@ -6,11 +6,14 @@ import importlib.util
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import numpy as np
 import pytest
 
 import optional_peers
@@ -19,9 +22,11 @@ import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.hir_text import listing
+from tilewright.runtime.display.listings import Line, Listing
 from tilewright.tools.explain import explain, text
 from tilewright.tools.explain_page import Explained, page
 from tilewright.tools.main import main
+from tilewright.tools.memory_map import Access
 
 ROOT = Path(__file__).parents[2]
 VECTOR_ADD = f"{ROOT / 'examples' / 'vector_add.py'}:add_kernel"
@@ -157,6 +162,31 @@ def test_lines_of_one_line_have_its_colour(explained: Explained) -> None:
     assert all(len(found) == 1 and found != {""} for found in colours.values())
     neighbours = [colours[line] for line in sorted(colours, key=int)]
     assert all(one != other for one, other in pairwise(neighbours))
+
+
+TTGIR = """#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#wrong = #ttg.blocked<{sizePerThread = [3]}>
+  %2 = tt.load %1 : tensor<32x!tt.ptr<f16>, #blocked>
+  %3 = tt.load %2 : tensor<64xf32, #blocked>
+  %4 = arith.addf %3, %3 : tensor<32xi1, #wrong>"""
+
+
+def test_the_page_of_texts_that_are_given(golden: Callable[[str, str], None]) -> None:
+    """Without its style and its script; of pictures of layouts there is a number."""
+    source = [Line(f"x = {number}  # <{number}>", 5 + number) for number in range(12)]
+    stages = [Listing("AST", [Line("Assign", 5), Line("")]), Listing("", [Line("left out")])]
+    gpu = [Listing("TTGIR", [Line(line, 15) for line in TTGIR.splitlines()]), Listing("PTX", [Line("\tret;", 16)])]
+    columns = {"ast": stages, "GPU 90": gpu}
+    given = Explained("k", "folder/file.py:k", "*fp32, B=<2>", Listing("source", source), columns)
+    pictures = [
+        Access("load", "x", 6, 4, 0, {(0, 0, 0): np.arange(3)}),
+        Access("atomic", "y", 0, 2, 0, {(0, 0, 0): np.arange(2), (1, 0, 0): np.arange(2)}),
+    ]
+    written = page(given, pictures)
+    body = written[written.index("<body>") : written.index("<script>")]
+    body = re.sub(r"base64,([^\"]+)", lambda image: f"{crc32(image[1].encode()):08x}", body)
+    golden(body.replace("><", ">\n<"), "tools/explained.html")
+    assert "<h2>source</h2><details open" not in page(given._replace(source=Listing("", [])))
 
 
 BROWSER = next(filter(None, map(shutil.which, optional_peers.BROWSERS)), None)

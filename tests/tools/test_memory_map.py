@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,29 @@ def test_nothing_touched_and_too_much() -> None:
     assert cells(drawing(Access("load", "x", 1, 4, 0, {}))) == []
     assert cells(drawing(Access("load", "x", 1, 4, 0, {(0, 0, 0): np.array([], np.int64)}))) == []
     assert "too many" in drawing(Access("load", "x", 1, 4, 0, {(0, 0, 0): np.arange(0, 40_000, 2)}))
+
+
+PICTURES = {
+    "rows of a tile": (30, {(0, 0, 0): [30, 31, 32, 60, 61], (1, 0, 0): [61, 62], (0, 0, 2): [91]}),
+    "the longest row": (512, {(0, 0, 0): [511, 512, 513], (0, 3, 0): [1500]}),
+    "a row too long": (513, {(0, 0, 0): [511, 512, 640], (1, 0, 0): [700]}),
+    "neighbours are one element apart": (0, {(n, 0, 0): [n, n + 1] for n in range(3)}),
+    "two elements apart, before the array": (0, {(n, 0, 0): [2 * n - 4, 2 * n - 3] for n in range(3)}),
+    "small cells": (187, {(0, 0, 0): [0, 1, 186, 187], (1, 0, 0): [188]}),
+    "cells that are large enough": (140, {(0, 0, 0): [139, 140, 141]}),
+    "eight programs": (4, {(n, 0, 0): [5] for n in range(8)}),
+    "nine programs": (4, {(n, 1, 0): [5] for n in range(9)}),
+}
+"""What programs touch, and the distance of rows in memory."""
+
+
+def test_pictures(golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for title, (row, elements) in PICTURES.items():
+        touched = {program: np.array(those) for program, those in elements.items()}
+        svg = drawing(Access("load", "x", 1, 4, row, touched))
+        lines.append(f"{title}\n{svg}\n".replace("><", ">\n  <"))
+    golden("".join(lines), "tools/memory_maps.txt")
 
 
 COMMAND = ["explain", VECTOR_ADD, "-c", "BLOCK=128"]
