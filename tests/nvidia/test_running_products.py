@@ -102,7 +102,8 @@ def test_products_of_tiles_by_pointers(stages: int, k: int) -> None:
     assert f"memdesc<{stages}x128x64xf16" in kernel.asm["ttgir"]
 
 
-@pytest.mark.parametrize("kernel", [by_descriptor, pytest.param(by_pointers, marks=pytest.mark.spared)])
+@pytest.mark.spared
+@pytest.mark.parametrize("kernel", [by_descriptor, by_pointers])
 def test_every_missing_barrier_is_reported(kernel: Any) -> None:
     arguments, _ = factors(128, 64, 640)
     assert unnoticed_mutants(compiled(kernel, arguments, capability=100, **BLOCK), [arguments]) == []
@@ -169,7 +170,7 @@ def attended_rows(n: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
-@pytest.mark.parametrize("n", [128, 256, 384])
+@pytest.mark.parametrize("n", [128, 256, pytest.param(384, marks=pytest.mark.slow)])
 def test_both_products_of_attention_run_on(stages: int, n: int) -> None:
     """The next scores are under way during a softmax, and so are the sums of the step before."""
     arguments = attended_rows(n)

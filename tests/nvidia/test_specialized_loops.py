@@ -104,7 +104,7 @@ def partitions_of(kernel: Any) -> list[str]:
     return re.split(r"\n\s*partition\d", inside[: inside.index("\n    } :") if "\n    } :" in inside else None])
 
 
-@pytest.mark.parametrize("k", [0, 64, 192, 320])
+@pytest.mark.parametrize("k", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (192, 320)), 64])
 def test_product(k: int) -> None:
     arguments, expected = factors(128, 128, k)
     kernel = compiled(product, arguments, capability=100, **BLOCK)
@@ -144,7 +144,7 @@ def begun_products(a, b, c, M, N, K, START: tl.constexpr, BM: tl.constexpr, BN: 
 
 
 @pytest.mark.parametrize("start", [0, 5])
-@pytest.mark.parametrize("k", [64, 192])
+@pytest.mark.parametrize("k", [64, pytest.param(192, marks=pytest.mark.slow)])
 def test_a_flat_loop_keeps_sums_that_begin_with_zeros_in_tensor_memory(start: int, k: int) -> None:
     arguments, expected = factors(256, 128, k)
     kernel = compiled(begun_products, arguments, capability=100, START=start, **BLOCK)
@@ -193,7 +193,7 @@ def test_one_place_where_two_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("n", [128, 384])
+@pytest.mark.parametrize("n", [128, pytest.param(384, marks=pytest.mark.slow)])
 def test_attention(scaled: bool, n: int) -> None:
     q, k, v = (RANDOM.standard_normal((n, 64)).astype(np.float16) for _ in range(3))
     arguments = [q, k, v, np.zeros((n, 64), np.float16), n]

@@ -60,7 +60,7 @@ def test_product(k: int, rows: int) -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("k", [0, 64, 320])
+@pytest.mark.parametrize("k", [0, 64, pytest.param(320, marks=pytest.mark.slow)])
 def test_products_of_a_persistent_program(flat: bool, k: int) -> None:
     arguments, expected = factors(256, 128, k)
     kernel = compiled(products, arguments, capability=90, FLAT=flat, **BLOCK)
@@ -68,7 +68,7 @@ def test_products_of_a_persistent_program(flat: bool, k: int) -> None:
     check_groups(kernel)
 
 
-@pytest.mark.parametrize("n", [128, 384])
+@pytest.mark.parametrize("n", [128, pytest.param(384, marks=pytest.mark.slow)])
 def test_attention(n: int) -> None:
     arguments, expected = attention_arguments(n)
     kernel = attending(arguments)
@@ -76,7 +76,8 @@ def test_attention(n: int) -> None:
     check_groups(kernel)
 
 
-@pytest.mark.parametrize("flat", [False, pytest.param(True, marks=pytest.mark.spared)])
+@pytest.mark.spared
+@pytest.mark.parametrize("flat", [False, True])
 def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     cases = [factors(256, 64, k)[0] for k in (320, 0)]
     kernel = compiled(products, cases[0], capability=90, FLAT=flat, **BLOCK)
