@@ -48,6 +48,7 @@ UNARY = (
     *(f"np.{name}(a)" for name in ("sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt")),
     *(f"np.{name}(a)" for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")),
     *(f"np.{name}(a)" for name in ("arcsinh", "arccosh", "arctanh", "deg2rad", "degrees", "square", "sign")),
+    "np.fabs(a)",
     *(f"np.{name}(a)" for name in ("floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit")),
     "np.logical_not(a)",
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from expressions import function
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+import tilewright.language as tl
 from long_runs import LONG
 
 FRONTENDS = ("ast", "bytecode", "trace")
@@ -103,12 +106,37 @@ def test_large_integers_are_exact() -> None:
 
 
 def test_math_functions_of_all_three_libraries() -> None:
-    import numpy as np
-
-    import tilewright.language as tl
-
     text = "math.exp(a) + np.exp(a) + tl.exp(a)"
     for frontend in FRONTENDS:
         ours = tw.vectorize(function(text, "a", tl=tl), frontend=frontend)
         assert ours(0.5) == pytest.approx(3 * math.exp(0.5), rel=1e-15)
         assert ours(np.array([0.5], np.float32))[0] == pytest.approx(3 * math.exp(0.5), rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["math.fabs(a)", "math.fmod(a, 5)", "math.ceil(a)", "math.trunc(a)", "round(a)"])
+def test_functions_of_math_give_the_kind_of_python(text: str) -> None:
+    plain = function(text, "a")
+    for a in (7, -7, True, 2.5, 2**62):
+        found, expected = tw.vectorize(plain)(a), plain(a)
+        assert (found, type(found)) == (expected, type(expected)), a
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x + np.maximum(a, 1)", "x * np.add(a, True)", "x - np.where(a > 2, a, 1)", "x & np.invert(a)", "x + np.isnan(a)"],
+)
+def test_functions_of_numpy_make_numbers_of_numpy_of_those_of_python(text: str) -> None:
+    plain = function(text, "x, a")
+    for x, a in itertools.product((np.arange(4, dtype=np.int8), np.arange(4, dtype=np.uint16)), (3, True)):
+        found, expected = tw.vectorize(plain)(x, a), plain(x, a)
+        assert found.dtype == expected.dtype
+        assert found.tolist() == expected.tolist()
+
+
+def test_round_of_numpy_stays_a_float() -> None:
+    assert type(tw.vectorize(function("np.round(a)", "a"))(2.5)) is float
+
+
+def test_angles_of_float16_are_rounded_once() -> None:
+    x = np.arange(-128, 128).astype(np.float16)
+    assert (tw.vectorize(function("np.deg2rad(a)", "a"))(x) == np.deg2rad(x)).all()

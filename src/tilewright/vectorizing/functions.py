@@ -27,6 +27,7 @@ from tilewright.vectorizing.errors import ASK_PYTHON, NotANumber
 from tilewright.vectorizing.kinds import (
     BITS,
     BOOL,
+    FLOAT32,
     FLOAT64,
     INT64,
     WEAK_BOOL,
@@ -50,21 +51,30 @@ def apply(name: str, *values: Element) -> Element:
     return emit("tt.extern_elementwise", values, kind, extern(name))
 
 
-def _in_floats(name: str, *, python: bool = True) -> Function:
-    """A function of floats; with `python` one whose errors are Python's when it gets Python's numbers."""
+def _in_floats(name: str) -> Function:
+    """A function of floats, whose errors are Python's when it gets Python's numbers."""
 
     def function(*values: Number) -> Element:
         kind = float_of(kind_of(values[0]))
         for value in values[1:]:
             kind = float_of_both(kind_of(values[0]), kind_of(value))
-        if kind.weak and not python:
-            kind = FLOAT64
         result = apply(name, *(cast(value, kind) for value in values))
         if kind == WEAK_FLOAT and is_exact():
             check_finite(result)
         return result
 
     return function
+
+
+def _of_numpy(function: Function) -> Function:
+    """A function of NumPy: if all arguments are Python's numbers, they are NumPy's, as in `np.add(n, 2)`, an int64."""
+
+    def called(*values: Number, **options: Any) -> Any:
+        if all(value is None or kind_of(value).weak for value in values):
+            values = tuple(cast(x, x.kind.strong) if isinstance(x, Element) else x for x in values)
+        return function(*values, **options)
+
+    return called
 
 
 def _exact(name: str) -> Function:
@@ -84,7 +94,7 @@ def _to_python_int(name: str) -> Callable[[Number], Element]:
     def function(value: Number) -> Element:
         result: Element = rounded(value)
         if result.kind != WEAK_FLOAT:
-            return result
+            return cast(result, WEAK_INT) if result.kind == WEAK_BOOL else result
         if is_exact():
             bound = constant(float(1 << 63), WEAK_FLOAT)
             check(compare("lt", apply("absf", result), bound), ASK_PYTHON)
@@ -101,8 +111,7 @@ _truncated = _to_python_int("trunc")
 
 def where(condition: Number, yes: Number, no: Number) -> Element:
     """`yes` where the condition holds, else `no`."""
-    kind = promote(kind_of(yes), kind_of(no))
-    kind = kind.strong if not kind_of(condition).weak else kind
+    kind = promote(kind_of(yes), kind_of(no)).strong
     return select(truth(condition), cast(yes, kind), cast(no, kind))
 
 
@@ -234,9 +243,12 @@ def logaddexp(left: Number, right: Number) -> Element:
 
 
 def _times(factor: float) -> Function:
+    """The product with a factor that float16 does not hold, which is float32 there."""
+
     def function(value: Number) -> Any:
         kind = float_of(kind_of(value))
-        return arithmetic.mul(cast(value, kind), factor)
+        wide = FLOAT32 if kind.bits < 32 else kind
+        return cast(arithmetic.mul(cast(value, wide), factor), kind)
 
     return function
 
@@ -257,6 +269,15 @@ def fmod(left: Number, right: Number) -> Element:
     return emit("arith.remsi" if kind.signed else "arith.remui", [a, b], kind)
 
 
+def float_fmod(left: Number, right: Number) -> Element:
+    """`math.fmod`: always a float."""
+    kind = float_of_both(kind_of(left), kind_of(right))
+    result = fmod(cast(left, kind), cast(right, kind))
+    if kind == WEAK_FLOAT and is_exact():
+        check_finite(result)
+    return result
+
+
 def heaviside(value: Number, at_zero: Number) -> Any:
     """0 for negative, 1 for positive numbers."""
     kind = float_of_both(kind_of(value), kind_of(at_zero))
@@ -267,12 +288,10 @@ def heaviside(value: Number, at_zero: Number) -> Any:
 
 
 def rounded(value: Number, digits: int | None = None) -> Any:
-    """`round(value)`: to the nearest integer, halves to the even one."""
+    """`round(value)`: to the nearest integer, halves to the even one; integers stay as they are."""
     if digits:
         raise refuse("round to digits", kind_of(value), reason="only round(x) can be compiled")
     kind = kind_of(value)
-    if not kind.is_float:
-        return to_element(value)
     return _to_python_int("rint")(value) if kind.weak and digits is None else _exact("rint")(value)
 
 
@@ -311,6 +330,7 @@ def _dtype_class(name: str) -> Function:
 
 # name in the math library: functions of `math` (and `tl`), functions of NumPy
 FLOAT_FUNCTIONS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "absf": ((math.fabs,), (np.fabs,)),
     "acos": ((math.acos, libdevice.acos), (np.arccos,)),
     "acosh": ((math.acosh, libdevice.acosh), (np.arccosh,)),
     "asin": ((math.asin, libdevice.asin), (np.arcsin,)),
@@ -354,7 +374,7 @@ OPERATORS["pow"] = power
 OPERATORS["astype"] = astype
 
 OTHERS: tuple[tuple[Function, tuple[Any, ...]], ...] = (
-    (OPERATORS["abs"], (builtins.abs, np.abs, np.fabs, math.fabs, tl.abs)),
+    (OPERATORS["abs"], (builtins.abs, np.abs, tl.abs)),
     (OPERATORS["add"], (np.add,)),
     (OPERATORS["and_"], (np.bitwise_and,)),
     (OPERATORS["eq"], (np.equal,)),
@@ -402,7 +422,8 @@ OTHERS: tuple[tuple[Function, tuple[Any, ...]], ...] = (
     (float_power, (math.pow,)),
     (fmax, (np.fmax, tl.maximum)),
     (fmin, (np.fmin, tl.minimum)),
-    (fmod, (np.fmod, math.fmod)),
+    (float_fmod, (math.fmod,)),
+    (fmod, (np.fmod,)),
     (heaviside, (np.heaviside,)),
     (hypot, (np.hypot, math.hypot)),
     (isnan, (math.isnan, np.isnan)),
@@ -421,9 +442,11 @@ OTHERS: tuple[tuple[Function, tuple[Any, ...]], ...] = (
 def _table() -> dict[int, Function]:
     """The table by identity: some of the functions cannot be hashed by value."""
     table = {id(known): function for function, names in OTHERS for known in names}
+    for of_array in (*(f for _, names in OTHERS for f in names if isinstance(f, np.ufunc)), np.clip, np.round):
+        table[id(of_array)] = _of_numpy(table[id(of_array)])
     for name, (of_python, of_numpy) in FLOAT_FUNCTIONS.items():
         table.update((id(known), _in_floats(name)) for known in of_python)
-        table.update((id(known), _in_floats(name, python=False)) for known in of_numpy)
+        table.update((id(known), _of_numpy(_in_floats(name))) for known in of_numpy)
     table.update((id(getattr(np, name)), _dtype_class(name)) for name in BITS if name != "bool")
     table[id(np.bool_)] = _dtype_class("bool")
     table.pop(id(None), None)

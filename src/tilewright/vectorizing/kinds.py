@@ -64,7 +64,7 @@ class Kind(NamedTuple):
 
 _PYTHON = {"bool": "bool", "int64": "int", "float64": "float"}
 
-BOOL, INT64, FLOAT64 = Kind("bool"), Kind("int64"), Kind("float64")
+BOOL, INT64, FLOAT32, FLOAT64 = Kind("bool"), Kind("int64"), Kind("float32"), Kind("float64")
 WEAK_BOOL, WEAK_INT, WEAK_FLOAT = Kind("bool", True), Kind("int64", True), Kind("float64", True)
 _WEAK_ORDER = (WEAK_BOOL, WEAK_INT, WEAK_FLOAT)
 WEAK_KINDS = {bool: WEAK_BOOL, int: WEAK_INT, float: WEAK_FLOAT}
