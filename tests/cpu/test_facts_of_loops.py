@@ -40,7 +40,8 @@ def facts(monkeypatch: pytest.MonkeyPatch, *, moves: bool = False, **differences
     }  # fmt: skip
     monkeypatch.setattr(inner, "is_bound_by_memory", lambda nest, ops: moves)
     phases = dict.fromkeys(given["sinks"], given["phase"])
-    nest = SimpleNamespace(body=given["body"], outer=given["outer"], phases=phases)
+    body = SimpleNamespace(ops_of=lambda kind: [op for op in given["body"] if isinstance(op, kind)])
+    nest = SimpleNamespace(body=body, outer=given["outer"], phases=phases)
     c = SimpleNamespace(optimize_size=given["optimize_size"], runs=given["runs"], programs=given["programs"])
     loop: Any = SimpleNamespace(c=c, nest=nest, by_rows=given["by_rows"], sinks=given["sinks"])
     return InnerLoop._facts(loop)

@@ -161,7 +161,10 @@ def test_rows_that_are_read_where_they_lie_have_no_panels(
     assert [kept for _, kept in found] == 15 * ([False] * 2 + [collide] * 2)
 
 
-def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[int, bool]]) -> None:
+def test_programs_that_share_nothing_use_one_slot_in_the_end(
+    found: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_costs(monkeypatch, kept_panels=1 << 20)
     run(matrix(64, 64), matrix(64 * (MAX_SLOTS + 8), 64).T, "row")
     places, searched = [place for place, _ in found], 2 * MAX_SLOTS + 1
     assert len(set(places[:searched])) == 2
