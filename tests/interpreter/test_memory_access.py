@@ -74,3 +74,28 @@ def test_extremes_of_blocks_are_those_of_their_type(sign: str, dtype: type) -> N
     x, out = np.array([0, 1, 2**31, 2**32 - 1], np.uint32).view(dtype), np.full(8, 7, dtype)
     run_ir(module, [x, out])
     np.testing.assert_array_equal(out, np.concatenate([np.maximum(x, 7), np.minimum(x, 7)]))
+
+
+def test_rows_by_their_numbers_are_read_and_written_as_far_as_they_are_there() -> None:
+    row, numbers = "!tt.tensordesc<tensor<1x8xi32>>", "!tt.tensordesc<tensor<8xi32>>"
+    module = parse_module(f"""tt.func @f(%x: !tt.ptr<i32>, %rows: !tt.ptr<i32>, %out: !tt.ptr<i32>) {{
+      %c0 = arith.constant 0 : i32
+      %c2 = arith.constant 2 : i32
+      %c4 = arith.constant 4 : i32
+      %c8 = arith.constant 8 : i32
+      %one = arith.constant 1 : i64
+      %eight = arith.constant 8 : i64
+      %d = tt.make_tensor_descriptor %x, [%c4, %c8], [%eight, %one] : !tt.ptr<i32>, {row}
+      %o = tt.make_tensor_descriptor %out, [%c4, %c8], [%eight, %one] : !tt.ptr<i32>, {row}
+      %n = tt.make_tensor_descriptor %rows, [%c8], [%one] : !tt.ptr<i32>, {numbers}
+      %r = tt.descriptor_load %n[%c0] : {numbers} -> tensor<8xi32>
+      %v = tt.descriptor_gather %d[%r, %c2] : ({row}, tensor<8xi32>, i32) -> tensor<8x8xi32>
+      %w = arith.addi %v, %v : tensor<8x8xi32>
+      tt.descriptor_scatter %o[%r, %c2], %w : {row}, tensor<8xi32>, i32, tensor<8x8xi32>
+      tt.return
+    }}""")
+    x, out = np.arange(1, 33, dtype=np.int32).reshape(4, 8), np.full((4, 8), 7, np.int32)
+    run_ir(module, [x, np.array([3, 0, 4, -1, 1, 5, 9, 1], np.int32), out])
+    expected = np.full((4, 8), 7)
+    expected[[0, 1, 3], 2:] = 2 * x[[0, 1, 3], 2:]
+    np.testing.assert_array_equal(out, expected)

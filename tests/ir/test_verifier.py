@@ -9,6 +9,7 @@ import pytest
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.ir.attributes import FileLocation, Keyword
 from tilewright.ir.core import Block, Op, Region
+from tilewright.ir.dominance import dominator_children
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import FunctionType, Type, f32, i1, i32
@@ -181,6 +182,26 @@ def test_dominance_across_blocks() -> None:
     end.set_operand(0, left.result)
     with pytest.raises(VerificationError, match="does not dominate"):
         verify(module)
+
+
+def test_each_block_stands_below_the_last_one_on_all_ways_to_it() -> None:
+    """Blocks that are none of the tree are not verified."""
+    (function,) = parse_module("""tt.func @f(%c: i1) {
+  cf.br ^head
+^head:
+  cf.cond_br %c, ^left, ^right
+^left:
+  cf.br ^end
+^right:
+  cf.cond_br %c, ^head, ^end
+^end:
+  tt.return
+}""").regions[0].block
+    blocks = function.regions[0].blocks
+    tree = dominator_children(function.regions[0])
+    assert {blocks.index(block): {*map(blocks.index, below)} for block, below in tree.items()} == {
+        0: {1}, 1: {2, 3, 4}, 2: set(), 3: set(), 4: set(),
+    }  # fmt: skip
 
 
 def test_uses_must_be_known() -> None:

@@ -173,6 +173,7 @@ def test_what_need_not_be_given() -> None:
     assert AmdWmma(1, False, (), ()) is encoding(WMMA(1, [16, 16, 16]))
     assert AmdMfma(3, (2, 2), (16, 16), False) is encoding(MFMA(3, [16, 16]))
     assert NvidiaMma(2, 0, (2, 2), (16, 8)).cga == ()
+    assert encoding(MMA.replace("versionMinor = 0, ", "")) is encoding(MMA)
     assert DotOperand(0, Blocked((1,), (32,), (4,), (0,))).k_width == 0
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -82,7 +83,7 @@ class Machine:
         self.code, self.memory, self.symbols, self.parameters = code, memory, symbols, parameters
         self.grid, self.block, self.cluster, self.output, self.checks = grid, block, cluster, output, checks
         self.pending = pending
-        self.threads = block[0] * block[1] * block[2]
+        self.threads = prod(block)
         self.warps_per_cta = -(-self.threads // WARP)
         self.padded = self.warps_per_cta * WARP
         self.ctas = np.array(ctas, np.uint32).reshape(-1, 3)
@@ -90,7 +91,7 @@ class Machine:
         self.warps = self.lanes // WARP
         everyone = np.arange(self.lanes)
         self.everyone, self.warp, self.cta = everyone, everyone // WARP, everyone // self.padded
-        self.cluster_size = cluster[0] * cluster[1] * cluster[2]
+        self.cluster_size = prod(cluster)
         self.windows = self.cta % self.cluster_size << WINDOW_BITS | NAMED
         self.alive = everyone % self.padded < self.threads
         self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size, time)

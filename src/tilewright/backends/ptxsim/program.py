@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -327,11 +328,11 @@ class Launch:
         code = self.program.kernel(self.kernel)
         parameters = pack_parameters(code.parameters, arguments, code.name)
         symbols = self.program.place_variables(memory)
-        watcher, time, total = None, 1, self.grid[0] * self.grid[1] * self.grid[2]
+        watcher, time, total = None, 1, prod(self.grid)
         if self.checks:
             watcher = GlobalShadow(memory.used, code.global_unit, total)
         pending = deque(self._clusters())
-        members = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        members = prod(self.cluster)
         with memory.launch(), Progress(f"simulating {self.kernel}", total) as progress:
             for ctas in self._batches(code, pending):
                 machine = Machine(
@@ -370,7 +371,7 @@ class Launch:
         if any(n % c for n, c in zip(self.grid, self.cluster, strict=True)):
             raise SimulationError("launch", f"the grid {self.grid} is no multiple of the cluster {self.cluster}")
         block = self._block(code.threads)
-        threads = block[0] * block[1] * block[2] * len(pending[0]) if pending else 1
+        threads = prod(block) * len(pending[0]) if pending else 1
         step = max(1, BATCH // threads)
         if code.takes_over:
             step = min(step, -(-len(pending) // RESIDENT))

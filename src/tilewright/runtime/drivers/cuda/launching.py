@@ -21,6 +21,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import byref, c_int, c_uint32, c_uint64, c_void_p
 from itertools import accumulate, islice
+from math import prod
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
@@ -177,7 +178,7 @@ def launch(
     function = kernel.loaded_on(gpu).function
     shape = Shape.of(kernel.metadata)
     handle = streams.current(gpu.ordinal) if stream is None else stream
-    scratch = _scratch(gpu, kernel.metadata, grid[0] * grid[1] * grid[2], handle)
+    scratch = _scratch(gpu, kernel.metadata, prod(grid), handle)
     addresses = [0 if buffer is None else buffer.data_ptr() for buffer in scratch]
     if scratch[0] is not None:
         _Record.of(kernel, gpu, stream).use(scratch[0], handle, _programs(scratch[0], kernel.metadata, grid))
@@ -257,7 +258,7 @@ def _programs(buffer: Buffer, metadata: Any, grid: tuple[int, int, int]) -> int:
     """The number of programs for which scratch memory suffices."""
     if isinstance(buffer, Block):
         return buffer.size // int(metadata.global_scratch_size * metadata.num_ctas)
-    return grid[0] * grid[1] * grid[2]
+    return prod(grid)
 
 
 def _may_overlap(metadata: Any) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -196,7 +197,7 @@ class SimulatedGpu(Device):
         regions = Regions(memory, arrays, self.bounds)
         arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
-        arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
+        arguments += _scratch(memory, facts, prod(grid) * clusters)
         launch = Launch(
             load(kernel.asm["ptx"]),
             kernel.name,
