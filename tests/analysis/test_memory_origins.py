@@ -11,7 +11,12 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 
 FUNCTION = """
-tt.func @kernel(%table: !tt.ptr<i64>, %other: !tt.ptr<i64>, %chain: !tt.ptr<!tt.ptr<f32>>, %x: i64, %y: i64, %n: i32) {{
+tt.func private @pointer(%number: i64) -> !tt.ptr<f32> {{
+  %pointer = tt.int_to_ptr %number : i64 -> !tt.ptr<f32>
+  tt.return %pointer : !tt.ptr<f32>
+}}
+tt.func @kernel(%table: !tt.ptr<i64>, %other: !tt.ptr<i64>, %chain: !tt.ptr<!tt.ptr<f32>>, %x: i64, %y: i64, %n: i32,
+                %tensor: !tt.ptr<f32>, %tensor_2: !tt.ptr<f32>) {{
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %four = arith.constant 4 : i64
@@ -45,9 +50,20 @@ def from_chain(name: str) -> str:
     %{name} = tt.load %at_{name} : !tt.ptr<!tt.ptr<f32>>"""
 
 
+def of_argument(name: str, tensor: str = "%tensor") -> str:
+    return f"""
+    %{name} = tt.addptr {tensor}, %i : !tt.ptr<f32>, i32"""
+
+
+def returned(name: str, number: str) -> str:
+    return f"""
+    %{name} = tt.call @pointer({number}) : (i64) -> !tt.ptr<f32>"""
+
+
 AS_A_DISTANCE = """
     %number = tt.load %table : !tt.ptr<i64>
-    %base = tt.int_to_ptr %y : i64 -> !tt.ptr<f32>
+    %number_of_base = tt.load %other : !tt.ptr<i64>
+    %base = tt.int_to_ptr %number_of_base : i64 -> !tt.ptr<f32>
     %source = tt.addptr %base, %number : !tt.ptr<f32>, i64
     %target = tt.int_to_ptr %number : i64 -> !tt.ptr<f32>"""
 
@@ -66,6 +82,12 @@ def loop_of(body: str) -> Op:
         pytest.param(from_chain("source") + pointer("target", "%table"), False, id="tables of both kinds"),
         pytest.param(of_number("source", "%x") + of_number("target", "%x"), True, id="one number"),
         pytest.param(of_number("source", "%x") + of_number("target", "%y"), False, id="two numbers"),
+        pytest.param(of_argument("source") + pointer("target", "%table"), True, id="argument and table"),
+        pytest.param(from_chain("source") + of_argument("target"), True, id="table of pointers and argument"),
+        pytest.param(of_argument("source") + of_number("target", "%x"), False, id="argument and number"),
+        pytest.param(of_argument("source") + of_argument("target", "%tensor_2"), False, id="two arguments"),
+        pytest.param(of_argument("source") + returned("target", "%x"), True, id="argument and what a call returns"),
+        pytest.param(returned("source", "%x") + returned("target", "%x"), True, id="two calls with one number"),
         pytest.param(AS_A_DISTANCE, False, id="a number of the table as a distance"),
     ],
 )

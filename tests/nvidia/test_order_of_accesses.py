@@ -119,6 +119,18 @@ def plus_one_through_tables(a, out, table, other, n, BM: tl.constexpr, ONE_TABLE
         tl.store(target + start + BM + at, tl.load(source + start + at) + 1)
 
 
+@tw.jit
+def plus_one_through_a_table(a, table, n, BM: tl.constexpr, LOADS: tl.constexpr):
+    """The kernel stores through a loaded pointer and loads through the argument that it equals, or vice versa."""
+    tl.store(table, a.to(tl.int64))
+    tl.debug_barrier()
+    loaded = tl.load(table).to(tl.pointer_type(tl.float32))
+    source, target = (loaded, a) if LOADS else (a, loaded)
+    at = tl.arange(0, BM)
+    for start in tl.range(0, n - BM, BM, num_stages=3):
+        tl.store(target + start + BM + at, tl.load(source + start + at) + 1)
+
+
 def has_run_ahead(kernel: Any) -> bool:
     text = kernel.asm["ttgir"]
     return "async_commit_group" in text or "<3x" in text or "<2x" in text
@@ -147,6 +159,16 @@ def test_two_pointers_of_one_table_may_be_the_same(capability: int, where: str) 
         np.testing.assert_array_equal(found[::128], np.arange(8) if one_table else [0, *[1] * 7])
         tiles_run_ahead = "<3x128xf32" in kernel.asm["ttgir"] or "<2x128xf32" in kernel.asm["ttgir"]
         assert tiles_run_ahead is not one_table
+
+
+@pytest.mark.parametrize("loads", [True, False])
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_loaded_pointer_may_be_an_argument(capability: int, loads: bool) -> None:
+    """It counted as a pointer to another tensor, so that loads ran ahead of the stores that they read."""
+    a = np.zeros(1024, np.float32)
+    arguments = [a, np.zeros(1, np.int64), 1024]
+    kernel = compiled(plus_one_through_a_table, arguments, capability=capability, BM=128, LOADS=loads)
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[0][::128], np.arange(8))
 
 
 @pytest.mark.parametrize("how", ["call", "assembly"])

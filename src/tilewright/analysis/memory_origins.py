@@ -14,8 +14,14 @@ to be disjoint, as in Triton: a pipelined loop loads ahead of what it stores thr
     %d = tt.load %u            %r = tt.int_to_ptr %d         from the pointers in %table, too: they may be equal
                                %t, %u = tt.addptr %table, …
 
-All pointers loaded from memory of one origin are one further origin, which is not that memory. Pointers loaded from
-their memory in turn have the same origin, as the nodes of a linked list do.
+All pointers loaded from memory of one origin are one further origin. Pointers loaded from their memory in turn have the
+same origin, as the nodes of a linked list do. Those of two tables are assumed to be different, as two arguments are. A
+loaded pointer may equal any argument, though, and so may what a function returns:
+
+    %q = tt.int_to_ptr %s  tt.store %q, %x : f32             may be read by: tt.load %p : f32
+                                                             not by: tt.load %t : i64, an entry of a table
+
+Stores through it are assumed not to write tables of pointers, unless what they store has the type of one.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ from tilewright.dialects.ttng_descriptors import (
 )
 from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
-from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
+from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type, i64
 
 READS = (Load, DescriptorRead, AsyncCopyGlobalToLocal, AsyncTmaCopyGlobalToLocal, AsyncTmaGather)
 """Ops that read global memory."""
@@ -54,12 +60,16 @@ class Origin(NamedTuple):
     value: Value
     is_loaded: bool = False
 
+    def may_equal(self, other: Origin) -> bool:
+        """Whether an address from here may be one from there; two arguments are different."""
+        return self == other or self.is_loaded != other.is_loaded
+
 
 Origins = dict[Value, set[Origin]]
 
 
 class GlobalAccess(NamedTuple):
-    """An op that reads or writes global memory, and where its addresses come from; nothing: it is not known."""
+    """An op that reads or writes global memory, and where its addresses come from (empty if unknown)."""
 
     op: Op
     origins: frozenset[Origin]
@@ -67,8 +77,13 @@ class GlobalAccess(NamedTuple):
 
     def may_meet(self, other: GlobalAccess) -> bool:
         """Whether one of the two writes what the other may access."""
-        is_known = bool(self.origins) and bool(other.origins)
-        return (self.writes or other.writes) and not (is_known and self.origins.isdisjoint(other.origins))
+        if not (self.writes or other.writes):
+            return False
+        if not (self.origins and other.origins) or not self.origins.isdisjoint(other.origins):
+            return True
+        if {_may_hold_pointers(self.op), _may_hold_pointers(other.op)} == {True, False}:
+            return False
+        return any(one.may_equal(two) for one in self.origins for two in other.origins)
 
 
 def global_accesses(loop: Op) -> list[GlobalAccess]:
@@ -83,6 +98,16 @@ def global_accesses(loop: Op) -> list[GlobalAccess]:
 
 def _may_do_anything(op: Op) -> bool:
     return isinstance(op, ANYTHING) and not is_pure(op)
+
+
+def _may_hold_pointers(op: Op) -> bool | None:
+    """Whether the memory that `op` accesses has elements that pointers are loaded from; None if that is not known."""
+    if _may_do_anything(op):
+        return None
+    (type,) = (address.type for address in _addresses(op))
+    pointer = type.element if isinstance(type, TensorType) else type
+    element = pointer.block.element if isinstance(pointer, TensorDescType) else cast(PointerType, pointer).pointee
+    return isinstance(element, PointerType) or element == i64
 
 
 def _origins(op: Op, origins: Mapping[Value, set[Origin]]) -> frozenset[Origin]:
@@ -136,12 +161,14 @@ def _add_sources(
     changed = False
     for op in sources:
         read = [addresses.get(operand, set()) for operand in op.operands if _is_address(operand.type)]
+        if isinstance(op, Call):
+            read += [found.get(operand, set()) for operand in op.operands]
         origins = {Origin(origin.value, is_loaded=True) for known in read for origin in known}
         if isinstance(op, IntToPtr):
             origins = found.get(op.operand, set()) | addresses.get(op.operand, set())
         for value in op.results:
             known = (start if _is_address(value.type) else numbers).setdefault(value, set())
-            added = origins or ({Origin(value)} if may_be_new else set())
+            added = origins or ({Origin(value, is_loaded=True)} if may_be_new else set())
             changed |= not added <= known
             known |= added
     return changed
