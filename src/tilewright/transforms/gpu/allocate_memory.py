@@ -123,12 +123,14 @@ SCRATCH_SIZE, SCRATCH_ALIGNMENT = "ttg.global_scratch_memory_size", "ttg.global_
 def allocate_global_scratch(module: Op) -> bool:
     """Place all allocations one after the other; functions and the module get their sizes as attributes."""
     functions = {function.symbol: function for function in functions_of(module)}
+    if all(SCRATCH_SIZE in op.attributes for op in (module, *functions.values())):
+        return False
     for function in functions.values():
         _place(function, functions)
     kernels = [function for function in functions.values() if is_public(function)]
     for name in (SCRATCH_SIZE, SCRATCH_ALIGNMENT):
         module.attributes[name] = Number(max((integer_in(kernel, name) or 0 for kernel in kernels), default=0), i32)
-    return bool(integer_in(module, SCRATCH_SIZE))
+    return True
 
 
 def _place(function: Op, functions: Mapping[str, Op]) -> None:
