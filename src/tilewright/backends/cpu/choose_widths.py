@@ -50,7 +50,7 @@ def choose_widths(module: Op, target: Target) -> bool:
         lanes = _lanes(nest, target)
         chunks = [_chunks(nest, target, sinks, extent // min(extent, lanes)) for _, extent, sinks in nest.every_loop()]
         op.mark(lanes=lanes, chunks=chunks)
-        for turns in [inner for inner in op.body if isinstance(inner, Accumulate)]:
+        for turns in op.body.ops_of(Accumulate):
             at_once = max(1, target.costs.registers // (2 * sum(map(is_tile, turns.results))))
             turns.attributes |= {"at_once": Number(at_once, i64)}
     return bool(nests)
@@ -60,7 +60,7 @@ def _lanes(nest: Nest, target: Target) -> int:
     """The lanes of a vector; numbers of a row have none."""
     if any(isinstance(r, ATOMICS) and not adds_lines(r) for r in nest.sinks) or _scatters_words(nest):
         return 1
-    computed = [v for op in nest.body for v in op.results if _is_computed(op, v)]
+    computed = [v for op in nest.body.ops() for v in op.results if _is_computed(op, v)]
     stored = [v for r in nest.sinks for v in r.operands if _is_number_tile(v)]
     has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not _is_one_per_row(nest, v)]
     bits = max([8, *(v.type.bits for v in has_lanes)])
@@ -78,7 +78,7 @@ def _columns(nest: Nest, target: Target) -> int:
     if not all(isinstance(fold, Reduce) for fold in folds):
         return MIN_COLUMNS
     carried = max(1, sum(len(fold.results) for fold in folds))
-    computed = [(op, tile_type(v).numel) for op in nest.body for v in op.results if _is_computed(op, v)]
+    computed = [(op, tile_type(v).numel) for op in nest.body.ops() for v in op.results if _is_computed(op, v)]
     whole = max((numel for _, numel in computed), default=0)  # less is computed once for all rows
     size = sum(min(cost(op), LONG) for op, numel in computed if numel == whole) + carried
     most = min(MAX_COLUMNS, target.costs.registers // (4 * carried), UNROLLED // size)
@@ -109,7 +109,7 @@ def _register_bits(nest: Nest, target: Target) -> int:
     Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
     """
     moves = any(isinstance(r, WritesMemory) for r in nest.sinks) and not any(isinstance(r, Reduce) for r in nest.sinks)
-    moves = moves and is_bound_by_memory(nest, nest.body)
+    moves = moves and is_bound_by_memory(nest, nest.body.ops())
     return target.vector_bits // 2 if moves and target.costs.splits_vectors else target.vector_bits
 
 

@@ -52,7 +52,7 @@ def distribute_loops(module: Op) -> bool:
             found = True
     for nest in module.ops_of(Nest):
         if nest.mode == "rows" and nest.outer and nest.outer[-1] >= MIN_ROWS:
-            for op in [op for op in nest.body if _is_slow_alone(op) and len(op.results) == 1]:
+            for op in [op for op in nest.body.ops() if _is_slow_alone(op) and len(op.results) == 1]:
                 makers = _makers(nest, op)
                 if makers:
                     _distribute(nest, makers, [op], nest.outer[:-1])
@@ -72,10 +72,13 @@ def _reduce_first(nest: Nest) -> bool:
     """Let the first reductions that later loops of `nest` wait for be those of a nest in front; returns if any are."""
     if nest.mode != "rows" or nest.results or nest.given is not None or not nest.outer or nest.outer[-1] < MIN_ROWS:
         return False
-    phases = Phases(nest)
-    first = [op for op in phases.sinks if isinstance(op, Reduce) and _is_waited_for(phases, op)]
-    makers = [op for op in nest.body if any(op is sink or op in phases.closures[sink] for sink in first)]
-    if not first or not all(map(_is_computed_again, makers)):
+    reduces = nest.body.ops_of(Reduce)
+    phases = Phases(nest) if reduces else None
+    first = [op for op in reduces if phases is not None and _is_waited_for(phases, op)]
+    if phases is None or not first:
+        return False
+    makers = [op for op in nest.body.ops() if any(op is sink or op in phases.closures[sink] for sink in first)]
+    if not all(map(_is_computed_again, makers)):
         return False
     _distribute(nest, makers, first, nest.outer)
     return True

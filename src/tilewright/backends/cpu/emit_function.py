@@ -299,11 +299,11 @@ class FunctionEmitter(LoopEmitter):
         self._enter(after.args, passed)
         following = [self._leaving(v) for v in self.run(after)]
         latch = w.leave_to(head, flags=w.stays_in_loop() if "tt.disable_licm" in op.attributes else "")
-        phis.parts += [
+        phis.lines += [
             f"  {name} = phi {moved_type(v.type)} [ {init}, %{entered} ], [ {next_}, %{latch} ]"
             for name, v, init, next_ in zip(carried, op.inits, inits, following, strict=True)
         ]
-        phis.parts += polls.phis(entered, latch)
+        phis.lines += polls.phis(entered, latch)
         w.start_block(behind)
         self._enter(op.results, passed)
 

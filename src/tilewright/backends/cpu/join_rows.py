@@ -42,10 +42,9 @@ def _is_simple(op: NestOp) -> bool:
 
 def _rows(op: NestOp, target: Target) -> int:
     """The number of rows that go through each phase side by side."""
-    turns = next((inner for inner in op.body if isinstance(inner, Accumulate)), None)
-    if turns is not None:
+    for turns in op.body.ops_of(Accumulate):
         return _rows_of_turns(Nest(op), turns, target)
-    if op.outer[-1] == 1 or any(isinstance(inner, Load) for inner in op.body):
+    if op.outer[-1] == 1 or op.body.ops_of(Load):
         return 1
     nest = Nest(op)
     extents = {r: nest.inner_extent(r) for r in nest.sinks}

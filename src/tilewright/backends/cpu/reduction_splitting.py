@@ -47,15 +47,16 @@ class Nest:
 
     @cached_property
     def _loading(self) -> set[Op]:
-        return {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
+        loads = self.body.ops_of(Load)
+        return {sink for sink in self.sinks if any(load in self.closures[sink] for load in loads)}
 
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
-        if not self.body.ops_of(Read):
+        reads, has_turns = self.body.ops_of(Read), Accumulate in self.body.kinds
+        if not reads:
             return {sink: [] for sink in self.sinks}
-        has_turns = Accumulate in self.body.kinds
         closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_turns else self.closures
-        return {sink: [op for op in closures[sink] if isinstance(op, Read)] for sink in self.sinks}
+        return {sink: [read for read in reads if read in closures[sink]] for sink in self.sinks}
 
     def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
@@ -67,7 +68,7 @@ class Nest:
             if op is None or op in seen or op.block is not body:
                 continue
             seen[op] = None
-            if not isinstance(op, ends):
+            if type(op) not in ends:
                 stack += inputs(op) if has_turns else op.operands
         return seen
 
@@ -82,7 +83,8 @@ class Nest:
     def _phases(self) -> dict[Op, int]:
         """The first phase that each sink may run in: what one waits for only grows, until nothing changes."""
         place = {op: number for number, op in enumerate(self.body.ops())}
-        reductions = {sink: [op for op in self.closures[sink] if isinstance(op, Reduce)] for sink in self.sinks}
+        reduces = self.body.ops_of(Reduce)
+        reductions = {sink: [op for op in reduces if op in self.closures[sink]] for sink in self.sinks}
         writes = {sink: self._writes_before(sink, place) for sink in self.sinks}
         others: dict[Op, list[Op]] = {
             sink: [other for other in self.sinks if self._must_not_precede(sink, other, place)]

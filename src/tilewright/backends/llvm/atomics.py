@@ -96,7 +96,7 @@ def _add_short(w: LlvmWriter, pointer: str, value: str, element: str) -> str:
     found, done = (w.emit(f"extractvalue {{ i16, i1 }} {pair}, {part}") for part in (0, 1))
     latch = w.label
     w.do(f"br i1 {done}, label %{behind}, label %{head}")
-    phis.parts.append(f"  {bits} = phi i16 [ {first}, %{entered} ], [ {found}, %{latch} ]")
+    phis.lines.append(f"  {bits} = phi i16 [ {first}, %{entered} ], [ {found}, %{latch} ]")
     w.start_block(behind)
     return old
 

@@ -412,7 +412,7 @@ class LoopEmitter:
         self._enter(op.after.args, passed)
         following = [self._leaving(value) for value in self.run(op.after)]
         latch = w.leave_to(head)
-        phis.parts += [
+        phis.lines += [
             f"  {name} = phi {type} [ {first}, %{entry} ], [ {next}, %{latch} ]"
             for name, type, first, next in zip(names, types, initial, following, strict=True)
         ]

@@ -11,11 +11,12 @@ class Section:
     Code may be added at any time, new blocks (loops, branches) as well: a phi behind it names its last label late.
     """
 
-    __slots__ = ("marks", "parent", "parts")
+    __slots__ = ("inner", "lines", "marks", "parent")
 
     def __init__(self, parent: Section | None, label: str | None = None) -> None:
         self.parent = parent
-        self.parts: list[str | Section | Phi] = []
+        self.lines: list[str] = []
+        self.inner: list[tuple[int, Section | Phi]] = []
         self.marks: list[str | Section] = [] if label is None else [label]
 
     def label(self) -> str:
@@ -42,19 +43,25 @@ class Section:
 
     def drop_empty(self, label: str) -> bool:
         """Forget the block `label` if it was just started and has no lines; whether it is so."""
-        is_empty = self.parts[-1] == f"{label}:"
+        is_last = not self.inner or self.inner[-1][0] < len(self.lines)
+        is_empty = is_last and self.lines[-1] == f"{label}:"
         if is_empty:
-            self.parts.pop()
+            self.lines.pop()
             self.marks.pop()
         return is_empty
 
+    def put(self, part: Section | Phi) -> None:
+        """Let `part` stand here: behind the lines and parts that there are, before those to come."""
+        self.inner.append((len(self.lines), part))
+
     def flatten(self, into: list[str]) -> None:
         """Append all lines, in order."""
-        for part in self.parts:
-            if isinstance(part, str):
-                into.append(part)
-            else:
-                part.flatten(into)
+        start = 0
+        for place, part in self.inner:
+            into += self.lines[start:place]
+            part.flatten(into)
+            start = place
+        into += self.lines[start:]
 
 
 class Phi:

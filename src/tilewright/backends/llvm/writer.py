@@ -118,7 +118,7 @@ class LlvmWriter:
         self._streams = False
         self._scratch_slot: str | None = None
         self.entry = self.section = Section(None, "entry")
-        self._append = self.section.parts.append
+        self._append = self.section.lines.append
 
     # ---- lines ----
 
@@ -226,7 +226,7 @@ class LlvmWriter:
     def open_section(self) -> Section:
         """A new section at the current place, to which lines can be added later with `at`."""
         child = Section(self.section)
-        self.section.parts.append(child)
+        self.section.put(child)
         self.section.marks.append(child)
         return child
 
@@ -236,7 +236,7 @@ class LlvmWriter:
 
     def go_to(self, section: Section) -> None:
         """Let lines go to `section` from now on."""
-        self.section, self._append = section, section.parts.append
+        self.section, self._append = section, section.lines.append
 
     @property
     def label(self) -> str:
@@ -245,7 +245,7 @@ class LlvmWriter:
 
     def start_block(self, label: str) -> None:
         """Begin the block `label`; the block before must have ended."""
-        self.section.parts.append(f"{label}:")
+        self.section.lines.append(f"{label}:")
         self.section.marks.append(label)
 
     def leave_to(self, label: str, *, flags: str = "") -> str:
@@ -298,10 +298,8 @@ class LlvmWriter:
         self.do(f"br i1 {again}, label %{head}, label %{after}{flags}")
         self.start_block(after)
         names, inits, lasts = [loop.index, *loop.carried], [("i64", str(low)), *carried], [following, *loop.next]
-        phis.parts += [
-            Phi(name, type, ((init, entered_from), (last, latch)))
-            for name, (type, init), last in zip(names, inits, lasts, strict=True)
-        ]
+        for name, (type, init), last in zip(names, inits, lasts, strict=True):
+            phis.put(Phi(name, type, ((init, entered_from), (last, latch))))
         loop.results = list(loop.next)
         if skipped_from is not None:
             loop.results = [
@@ -312,7 +310,7 @@ class LlvmWriter:
     def phi(self, type: str, ways: Sequence[tuple[str, str | Section]]) -> str:
         """The value that came the way that was taken; see `Phi`."""
         name = self.fresh()
-        self.section.parts.append(Phi(name, type, ways))
+        self.section.put(Phi(name, type, ways))
         return name
 
     def _guard(self, low: str | int, high: str | int, after: str) -> Section:

@@ -228,7 +228,7 @@ def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> 
     swap = f"atom.global.{scope}.{op.sem}.cas.b16 $0, [ $1 ], $2, $3;"
     (found,) = lowerer.assembly_results(["i16"], swap, [pointer, ("i16", seen), ("i16", total)])
     done = w.emit(f"icmp eq i16 {found}, {seen}")
-    phis.parts.append(f"  {seen} = phi i16 [ {start}, %{before} ], [ {found}, %{w.label} ]")
+    phis.lines.append(f"  {seen} = phi i16 [ {start}, %{before} ], [ {found}, %{w.label} ]")
     w.do(f"br i1 {done}, label %{after}, label %{head}")
     w.start_block(after)
     return old

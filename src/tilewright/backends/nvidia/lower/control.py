@@ -86,7 +86,7 @@ class Join:
         assert self._phis is not None, "a block that is jumped to has begun"
         for position, name in enumerate(self._names):
             ways = ", ".join(f"[ {parts[position][1]}, %{label} ]" for parts, label in self._incoming)
-            self._phis.parts.append(f"  {name} = phi {self._incoming[0][0][position][0]} {ways}")
+            self._phis.lines.append(f"  {name} = phi {self._incoming[0][0][position][0]} {ways}")
 
 
 def _jump(lowerer: Lowerer, block: Block, values: Sequence[Value]) -> str:

@@ -164,7 +164,7 @@ class WarpGroups:
             self._for_all_workers(CLUSTER_STEPS[steps], label)
         self._for_all_workers(NO_MORE, self._leave)
         cases = " ".join(self._cases)
-        self._choice.parts.append(f"  switch i32 {self._key}, label %{self._idle} [ {cases} ]")
+        self._choice.lines.append(f"  switch i32 {self._key}, label %{self._idle} [ {cases} ]")
 
     def _for_all_workers(self, number: int, label: str) -> None:
         keys = (number * WARPS_IN_KEY + warp for warp in range(self._own, self._warps))
@@ -286,7 +286,7 @@ class WarpGroups:
         """Write where the warps go that have their registers; all partitions are known by now."""
         for way in {id(way): way for way in ways.values()}.values():
             assert way.choice is not None, "ways of groups that take other registers have a choice"
-            way.choice.parts.append(f"  switch i32 {self._key}, label %{way.after} [ {' '.join(way.cases)} ]")
+            way.choice.lines.append(f"  switch i32 {self._key}, label %{way.after} [ {' '.join(way.cases)} ]")
 
     def _change_registers(self, before: int, after: int) -> None:
         """Take as many registers for each thread, or give them back; all four warps of a group come here."""
