@@ -125,17 +125,15 @@ class _Products:
     def _nest(self, nest: Nest) -> None:
         """Place the tile that `nest` copies for a product, if it does no more."""
         self.written.update(nest.results)
-        block, after, write = nest.block, nest.next, nest.copy
+        after, write = nest.next, nest.copy
         if write is None:
             self._computes(nest)
             return
-        assert block is not None, "it stands in the function"
         nest.unlink()
         self.builder.location = nest.location
-        with self.builder.into(Block()) as b:
-            tile = _Tile(b, nest, write, self.target)
+        with self.builder.before(after):
+            tile = _Tile(self.builder, nest, write, self.target)
             self.tiles[write.buffer] = tile, tile.placed()
-            block.splice(b.block, after)
 
     def _computes(self, nest: Nest) -> None:
         """Remember what the operands of products that `nest` computes are made of."""
@@ -146,12 +144,8 @@ class _Products:
                     self.computed[write.buffer] = load, nest
 
     def _dot(self, op: CpuDot) -> None:
-        assert op.block is not None, "it stands in the function"
-        self.builder.location = op.location
-        with self.builder.into(Block()) as b:
-            self._product(b, op)
-            op.block.splice(b.block, op)
-        op.erase()
+        with self.builder.in_place_of(op):
+            self._product(self.builder, op)
 
     def _product(self, b: LoopBuilder, op: CpuDot) -> None:
         """Build the products of a dot, one for each matrix of a batch."""

@@ -90,13 +90,12 @@ class _Function:
 
     def _tell(self, op: Write | CpuDot, buffer: Value, before: Op) -> None:
         """Give `op`, which fills `buffer`, the numbers of lanes that are read, before `before`, unless all are."""
-        assert before.block is not None, "it stands in the function"
         shape = tile_of(buffer.type).shape
         self.builder.location = before.location
-        with self.builder.into(Block()) as b:
+        b = self.builder
+        with b.before(before):
             seen = {axis: self._seen(b, before, buffer, axis) for axis, buffer in self._shown(op, buffer, before)}
             self._changed |= b.block.first is not None
-            before.block.splice(b.block, before)
         if any(number is not None for number in seen.values()):
             numbers = (seen.get(axis) or extent for axis, extent in enumerate(shape))
             op.set_operands([*op.operands, *map(b.number, numbers)])

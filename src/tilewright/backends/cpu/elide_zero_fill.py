@@ -74,16 +74,13 @@ def _is_positive_zero(tile: Value) -> bool:
 
 def _begin_inside(function: Func, loop: For, dot: CpuDot, nest: Nest, zeros: Write) -> None:
     """Mark `dot`, and move `zeros` out of `nest` to where only a `loop` without iterations comes."""
-    assert loop.block is not None, "it stands in the function"
     dot.attributes |= {"first_iteration": True}
     low, high = known(loop.low), known(loop.high)
     if low is None or high is None or high <= low:
-        builder = LoopBuilder(Block(), entry=function.body)
-        builder.location = zeros.location
-        with builder.into(Block()) as b:
-            with b.branch(b.compare("sle", loop.high, loop.low)) as branch, branch.then():
-                b.append(_nest_of(zeros))
-            loop.block.splice(b.block, loop)
+        b = LoopBuilder(Block(), entry=function.body)
+        b.location = zeros.location
+        with b.before(loop), b.branch(b.compare("sle", loop.high, loop.low)) as branch, branch.then():
+            b.append(_nest_of(zeros))
     zeros.erase()
     if all(isinstance(op, Constant) or op.definition.terminator for op in nest.body) and not nest.results:
         nest.erase()

@@ -89,19 +89,16 @@ class _Plan:
 
     def keep(self, b: LoopBuilder) -> None:
         """Build the loop before the rows, and let iterations load what it has stored."""
-        block = self.rows.block
-        assert block is not None, "it stands in a function"
         self.lanes.attributes.pop(UNROLL, None)  # what is left is short, but for lanes that are read one by one
         kept = zip(self.kept, self.factors, strict=True)
         places = [(value, b.stack(self.row * factor), factor) for value, factor in kept]
         b.location = self.lanes.location
-        with b.into(Block()):
+        with b.before(self.rows):
             if NONEMPTY in self.rows.attributes:
                 self._compute(b, places)
             else:
                 with b.branch(b.compare("slt", self.rows.low, self.rows.high)) as branch, branch.then():
                     self._compute(b, places)
-            block.splice(b.block, self.rows)
         for place in places:
             self._load(b, *place)
         for op in reversed(self.shared):
@@ -126,10 +123,9 @@ class _Plan:
         block = users[0].block if len(blocks) == 1 else self.lanes.body
         assert block is not None, "users stand in the loop"
         first = next(op for op in block if op in users or op.regions)
-        with b.into(Block()):
+        with b.before(first):
             loaded = b.load(_stored(value.type), start, b.mul(self.lanes.induction_variable, factor))
             loaded = b.compare("ne", loaded, 0) if value.type.scalar is i1 else loaded
-            block.splice(b.block, first)
         for op in users:
             op.set_operands([loaded if operand is value else operand for operand in op.operands])
 

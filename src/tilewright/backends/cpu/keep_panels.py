@@ -178,13 +178,12 @@ class _Keeper:
         """The state and the panels, at the start of the function; the first program begins without keys."""
         size = KEYS + self.slots * KEY_BYTES
         start = next(op for op in self.function.body if not op.definition.constant)
-        with b.into(Block()):
+        with b.before(start):
             state, panels = self._buffer(b, self.offset, size), self._buffer(b, self.offset + size, self._bytes)
             with b.branch(b.emit("cpu.is_first", (), i1), unlikely=True) as branch, branch.then():
                 self._forget(b, state)
                 misses = b.select(self._has_next(b), b.constant(0, i64), self._max_misses + 1)
                 b.store(misses, state, MISSES, align=8)
-            self.function.body.splice(b.block, start)
         return state, panels
 
     def _has_next(self, b: LoopBuilder) -> Value:
@@ -213,12 +212,10 @@ class _Keeper:
         """Before a nest that stores, compare where with the range that panels come from."""
         writer = GuardOps(written.nest, {})
         low, high = writer.value(written.low), writer.value(written.high)
-        assert written.nest.block is not None, "it stands in the function"
-        with b.into(Block()):
+        with b.before(written.nest):
             met = [self._meets(b, state, places, (low, high)) for places in self._ranges]
             with b.branch(reduce(b.or_, met), unlikely=True) as branch, branch.then():
                 self._forget(b, state)
-            written.nest.block.splice(b.block, written.nest)
 
     def _meets(self, b: LoopBuilder, state: Value, places: tuple[int, int], ends: tuple[Value, Value]) -> Value:
         """An i1: one of the ranges that panels come from has addresses between `ends`."""
@@ -241,8 +238,7 @@ class _Keeper:
     def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
         """Look for the key of this iteration before the product, and write it behind."""
         loop, op, in_place, size, computed = self.product
-        assert op.block is not None, "it stands in the loop"
-        with b.into(Block()):
+        with b.before(op):
             count = b.sub(loop.induction_variable, loop.low)
             turn = b.extend(b.udiv(count, loop.step), i64, signed=False)
             turns, misses = b.load(i64, state, ITERATIONS, align=8), b.load(i64, state, MISSES, align=8)
@@ -264,10 +260,8 @@ class _Keeper:
                 with b.branch(kept) as branch, branch.otherwise():
                     b.append(taken_out(computed))
             self._ask_for_panels(b, b.offset(panels, b.mul(b.add(slot, 1), size)), kept)
-            op.block.splice(b.block, op)
-        with b.into(Block()):
+        with b.before(op.next):
             self._note(b, state, key, words, (turn, here, kept), sources)
-            op.block.splice(b.block, op.next)
 
     def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
         """Let a product that asks for the next B ask for the panels that follow, where it finds its own."""

@@ -113,14 +113,21 @@ class StructureBuilder:
         return Elsewhere(self, block, None)
 
     @contextmanager
-    def in_place_of(self, op: Op) -> Iterator[None]:
-        """Let ops be written in place of `op`, which has no results and goes."""
-        self.location = op.location
+    def before(self, op: Op | None) -> Iterator[None]:
+        """Let ops stand in front of `op`, where they are put when all are written."""
+        assert op is not None, "behind ops that are no terminators there are others"
+        assert op.block is not None, "it stands in the function"
         with self.into(Block()):
             yield
             written = self.block
-        assert op.block is not None, "it stands in the function"
         op.block.splice(written, op)
+
+    @contextmanager
+    def in_place_of(self, op: Op) -> Iterator[None]:
+        """Let ops be written in place of `op`, which has no results and goes."""
+        self.location = op.location
+        with self.before(op):
+            yield
         op.erase()
 
     def later(self, type: Type) -> Value:

@@ -34,9 +34,8 @@ def _lower(b: LoopBuilder, block: Block, around: Hoisted) -> int:
     for op in block.ops():
         if isinstance(op, NestOp):
             b.location = op.location
-            with b.into(Block()):
+            with b.before(op):
                 results = lower_nest(b, op, hoisted)
-                block.splice(b.block, op)
             op.replace(results)
             count += 1
         else:

@@ -131,20 +131,15 @@ class _Merge:
     def merge(self) -> None:
         """Give the product what earlier iterations left to it, and leave it to the next one where that may be."""
         b, op, loop = self.b, self.op, self.loop
-        assert op.block is not None, "it stands in the loop"
-        assert loop.block is not None, "it stands in the function"
         state = b.stack(TABLE + self.most * ENTRY)
-        with b.into(Block()):
+        with b.before(loop):
             b.store(b.constant(0, i64), state, WAITING, align=8)
-            loop.block.splice(b.block, loop)
-        with b.into(Block()):
+        with b.before(op):
             waits, count, zero = self._takes(state)
             op.wait([waits, count, b.offset(state, TABLE)], zero)
-            op.block.splice(b.block, op)
-        with b.into(Block()):
+        with b.before(op.next):
             b.store(b.select(waits, count, 0), state, WAITING, align=8)
             b.store(b.extend(zero, i64, signed=False), state, ZERO, align=8)
-            op.block.splice(b.block, op.next)
         self._ask_for_all()
 
     def _takes(self, state: Value) -> tuple[Value, Value, Value]:

@@ -146,17 +146,14 @@ def put_version(b: LoopBuilder, loop: Parallel, far: Value, copy: Parallel) -> N
 
     What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
     """
-    after, block, computed = loop.next, loop.block, b.block
-    assert block is not None, "the loop is in a function"
+    after, computed = loop.next, b.block
     loop.unlink()
-    with b.into(Block()):
-        with b.branch(far) as branch:
-            with branch.then():
-                b.splice(computed)
-                b.append(copy)
-            with branch.otherwise():
-                b.append(loop)
-        block.splice(b.block, after)
+    with b.before(after), b.branch(far) as branch:
+        with branch.then():
+            b.splice(computed)
+            b.append(copy)
+        with branch.otherwise():
+            b.append(loop)
 
 
 def _prefetch(load: Op, base: Value, further: Value, locality: int) -> None:

@@ -39,7 +39,7 @@ from tilewright.dialects.scf import Parallel
 from tilewright.dialects.tt_memory import AddPtr, pointee_type
 from tilewright.dialects.vector import UNROLL, Load, MaskedLoad, MaskedStore, Store, lanes_of
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Block, Op, Value, defining
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.types import i1, i64
 from tilewright.transforms.functions import functions_of
 
@@ -114,8 +114,7 @@ class _Choice:
     def _stream(self, alignment: int, ahead: Value | None) -> None:
         """Let a copy of the loop, whose steps are short, store past the caches."""
         b, loop = self.b, self.loop
-        streams, copy, block = self._streams(alignment), loop.clone(), loop.block
-        assert block is not None, "the loop is in a function"
+        streams, copy = self._streams(alignment), loop.clone()
         stores = [op for op in copy.body.ops_of(Store) if _passes(copy, op)]
         lengths = [lanes_of(op.value.type) * _bytes(op.value) for op in stores]
         for op, length in zip(stores, lengths, strict=True):
@@ -125,13 +124,11 @@ class _Choice:
             copy.set_operands([*copy.bounds, ahead])
         after = loop.next
         loop.unlink()
-        with b.into(Block()), b.branch(streams) as branch:
+        with b.before(after), b.branch(streams) as branch:
             with branch.then():
                 b.append(copy)
             with branch.otherwise():
                 b.append(loop)
-        branch.op.unlink()
-        block.insert(branch.op, after)
 
     def _streams(self, alignment: int) -> Value:
         """Whether to store past the caches, an i1."""

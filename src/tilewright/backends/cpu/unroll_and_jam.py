@@ -34,7 +34,7 @@ from tilewright.dialects.scf import Parallel, Reduce
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import UNROLL, Load, Prefetch, lanes_of
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
 
@@ -101,11 +101,8 @@ class _Unrolled:
     def build(self) -> None:
         """Put what the loop becomes in its place."""
         loop, b = self.loop, self.b
-        assert loop.block is not None, "it stands in a function"
-        with b.into(Block()):
+        with b.before(loop):
             results = self._straight() if self.straight else self._loop()
-            built = b.block
-        loop.block.splice(built, loop)
         for old, new in zip(loop.results, results, strict=True):
             old.replace_by(new)
         loop.erase()
