@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
 from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.merge_iterations import users_of
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.cpu import Alloc, GuardedStore, Matmul, Nest, Write
@@ -156,13 +157,7 @@ def _is_told(op: Op) -> bool:
 
 def _makers(write: Write, nest: Nest) -> list[Op]:
     """The ops of `nest` that what is written is made of."""
-    found, stack = dict[Op, None](), list(write.operands)
-    while stack:
-        value = stack.pop()
-        if value.op is not None and value.op not in found and _in(value, nest):
-            found[value.op] = None
-            stack.extend(value.op.operands)
-    return list(found)
+    return list(backward_slice(write.value, lambda op: op.block is nest.body))
 
 
 def _in(value: Value, nest: Nest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.traits import Atomic, Indexing
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
@@ -100,15 +101,9 @@ def inputs(op: Op) -> list[Value]:
     return [*op.operands, *op.captured] if isinstance(op, Accumulate) else op.operands
 
 
-def makers(value: Value) -> Iterator[Op]:
-    """The ops that the tile `value` is computed from, each once."""
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is not None and op not in seen:
-            seen.add(op)
-            yield op
-            stack += [v for v in op.operands if isinstance(v.type, TensorType)]
+def makers(value: Value) -> dict[Op, None]:
+    """The ops with tiles as results that the tile `value` is computed from."""
+    return backward_slice(value, lambda op: any(map(is_tile, op.results)))
 
 
 def conjuncts(mask: Value) -> Iterator[Value]:

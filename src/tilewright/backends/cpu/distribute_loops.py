@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.costs import EXPENSIVE, cost
 from tilewright.backends.cpu.reduction_splitting import TRANSCENDENTAL
 from tilewright.backends.cpu.reduction_splitting import Nest as Phases
@@ -104,15 +105,9 @@ def _is_computed_again(op: Op) -> bool:
 
 def _makers(nest: Nest, op: Op) -> Sequence[Op]:
     """`op` and what it is computed from in `nest`, in order; none unless all of it can be computed before, by rows."""
-    found, stack = set[Op](), [op]
-    while stack:
-        here = stack.pop()
-        if here not in found:
-            if not _may_come_first(nest, here):
-                return ()
-            found.add(here)
-            stack += [v.op for v in here.operands if v.op is not None and v.op.block is nest.body]
-    return [here for here in nest.body if here in found]
+    found = backward_slice(op.results[0], lambda here: here.block is nest.body)
+    may_come_first = all(_may_come_first(nest, here) for here in found)
+    return [here for here in nest.body.ops() if here in found] if may_come_first else ()
 
 
 def _may_come_first(nest: Nest, op: Op) -> bool:

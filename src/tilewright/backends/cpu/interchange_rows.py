@@ -16,6 +16,7 @@ registers were moved inside before (`interchange_loops.py`).
 
 from __future__ import annotations
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
 from tilewright.backends.cpu.loop_facts import (
@@ -142,13 +143,7 @@ def _behind_casts(pointer: Value) -> Value:
 
 def _buffers_of(address: Value) -> set[Value]:
     """The buffers that an address may lie in."""
-    stack, seen = [address], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value not in seen and value.op is not None:
-            stack.extend(value.op.operands)
-        seen.add(value)
-    return {value for value in seen if isinstance(value.op, Alloc)}
+    return {op.results[0] for op in backward_slice(address) if isinstance(op, Alloc)}
 
 
 def _goes_on(turns: For, rows: For) -> bool:

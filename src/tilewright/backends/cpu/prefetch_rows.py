@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.analysis.memory_accesses import root_of
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import (
@@ -183,12 +184,4 @@ def _places_in_rows(row: Value) -> Iterator[Division]:
 
 def _is_indexed(row: Value) -> bool:
     """Whether an address is computed from a number in memory."""
-    stack, seen = [row], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is not None and op.definition.effect is Effect.READ:
-            return True
-        if op is not None and op not in seen:
-            seen.add(op)
-            stack.extend(op.operands)
-    return False
+    return any(op.definition.effect is Effect.READ for op in backward_slice(row))

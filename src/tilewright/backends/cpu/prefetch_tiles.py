@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.analysis.value_forms import size_of
 from tilewright.backends.cpu.costs import makers
 from tilewright.backends.cpu.dot.spec import Prefetch
@@ -111,15 +112,8 @@ def rows_of_next_program(b: LoopBuilder, load: Load, nest: Nest, fastest: str) -
 
 def _outside(place: Value, nest: Nest) -> list[Value]:
     """The values from outside `nest` that `place` is computed from."""
-    stack, seen, found = [place], set[Op](), list[Value]()
-    while stack:
-        value = stack.pop()
-        if value.op is None or value.op.block is not nest.body:
-            found.append(value)
-        elif value.op not in seen:
-            seen.add(value.op)
-            stack += value.op.operands
-    return found
+    inside = backward_slice(place, lambda op: op.block is nest.body)
+    return [v for v in (place, *(v for op in inside for v in op.operands)) if v.op not in inside]
 
 
 def _steps_between_programs(value: Value, fastest: str) -> list[Op]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
 from tilewright.dialects.cpu import Nest as NestOp
@@ -210,16 +211,11 @@ def _fills_rows(value: Value, nest: Nest) -> bool:
 
 def _weight(value: Value, nest: Nest) -> int:
     """The cost of computing one element of `value` in the inner loop."""
-    total, seen, stack = 0, set[Op](), [value]
-    while stack:
-        v = stack.pop()
-        op = v.op
-        if op is None or op in seen or op.block is not nest.body or nest.is_row_level(v) or isinstance(op, SINKS):
-            continue
-        seen.add(op)
-        total += cost(op)
-        stack.extend(op.operands)
-    return total
+
+    def is_in_loop(op: Op) -> bool:
+        return op.block is nest.body and not nest.is_row_level(op.results[0]) and not isinstance(op, SINKS)
+
+    return sum(map(cost, backward_slice(value, is_in_loop)))
 
 
 def _may_come_first(write: Write, op: Op, before: int, nest: Nest) -> bool:

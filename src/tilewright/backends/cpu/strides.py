@@ -65,7 +65,7 @@ def goes_on(pointer: Value, known: Known) -> bool:
 
     Neighbours along another axis are not neighbours in memory, unless those along the last one are, too.
     """
-    if sum(1 for _ in makers(pointer)) > FARTHEST:
+    if len(makers(pointer)) > FARTHEST:
         return False
     steps = _steps(pointer, known)
     last = len(pointer.type.shape or ()) - 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import reduce
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import PROGRAMS
@@ -108,15 +109,8 @@ def _runs_of(nest: Nest, function: Func) -> str:
 
 def _moves(value: Value, loop: For) -> bool:
     """Whether `value`, computed in the body of `loop`, may be another one in each iteration."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value.owner is loop.body:
-            return True
-        if value.op is not None and value not in seen and value.op is not loop:
-            seen.add(value)
-            stack.extend(value.op.operands)
-    return False
+    computed = backward_slice(value, lambda op: op is not loop)
+    return any(v.owner is loop.body for v in (value, *(v for op in computed for v in op.operands)) if v.op is None)
 
 
 def _loop_around(op: Op) -> Op | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from tilewright.analysis.value_flow import backward_slice
 from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.lane_values import Index, Scalar
 from tilewright.backends.cpu.nest.versions import asked_by, rely
@@ -45,16 +46,9 @@ def _is_float_quotient(value: Value) -> bool:
 
 def _differs(value: Value) -> bool:
     """Whether `value` depends on the number of the program, on the iteration of a loop, or on memory."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        op = value.op
-        if isinstance(op, (ProgramId, Load)) or (op is None and not _is_argument(value)):
-            return True
-        if op is not None and value not in seen:
-            seen.add(value)
-            stack += op.operands
-    return False
+    ops = backward_slice(value)
+    others = [v for v in (value, *(v for op in ops for v in op.operands)) if v.op is None]
+    return any(isinstance(op, (ProgramId, Load)) for op in ops) or not all(map(_is_argument, others))
 
 
 def _is_argument(value: Value) -> bool:
