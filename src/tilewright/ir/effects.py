@@ -21,11 +21,6 @@ def is_pure(op: Op) -> bool:
     return effect_of(op) is Effect.NONE
 
 
-def reads_memory(op: Op) -> bool:
-    """Whether what `op` computes may depend on memory."""
-    return effect_of(op) in (Effect.READ, Effect.READ_WRITE, Effect.UNKNOWN)
-
-
 def writes_memory(op: Op) -> bool:
     """Whether `op` may change memory, or do something else that others can see."""
     return effect_of(op) in (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)

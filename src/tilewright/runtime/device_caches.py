@@ -7,9 +7,7 @@ kernels.clear()                          # the next launch compiles, or loads fr
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
-
-Result = TypeVar("Result")
+from typing import Any
 
 
 class KernelCache(dict[str, Any]):

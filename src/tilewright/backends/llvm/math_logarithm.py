@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.llvm import coefficients
+from tilewright.backends.llvm.conversions import two_sum
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.backends.llvm.math_exponential import LG2_HIGH, LG2_LOW, LOG2_E, TABLES, exp, exp2, exp_of_sum
 
@@ -216,8 +217,8 @@ def _log_in_two_parts(x: Lanes) -> tuple[Lanes, Lanes]:
     third_low = k.fma(z * z, k.polynomial(z, coefficients.LOG_TAIL_DOUBLE), third_low)
     cubic, cubic_low = _product(s, third)
     cubic_low = cubic_low + k.fma(s, third_low, s_low * third)
-    high, low = _sum(e * LN2_HIGH, s + s)
-    high, cubic_error = _sum(high, cubic)
+    high, low = two_sum(e * LN2_HIGH, s + s)
+    high, cubic_error = two_sum(high, cubic)
     low = low + cubic_error + (cubic_low + (s_low + s_low)) + e * LN2_LOW
     total = high + low
     low = (high - total) + low
@@ -240,13 +241,6 @@ def _product_error(a: Lanes, b: Lanes, product: Lanes) -> Lanes:
     a_high, b_high = (x * splitter - (x * splitter - x) for x in (a, b))
     a_low, b_low = a - a_high, b - b_high
     return (((product - a_high * b_high) - a_low * b_high) - a_high * b_low) - a_low * b_low
-
-
-def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """a + b and its rounding error."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
 
 
 def _with_edges(x: Lanes, result: Lanes) -> Lanes:

@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 from typing import Final
 
 # CUdevice_attribute
-MAX_THREADS, WARP_SIZE, MAX_REGISTERS, CLOCK_RATE, MULTIPROCESSORS = 1, 10, 12, 13, 16
+WARP_SIZE, MAX_REGISTERS, CLOCK_RATE, MULTIPROCESSORS = 10, 12, 13, 16
 MEMORY_CLOCK, BUS_WIDTH, MAJOR, MINOR, SHARED_LIMIT = 36, 37, 75, 76, 97
 
 # CUfunction_attribute
