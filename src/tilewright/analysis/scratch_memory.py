@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from tilewright.analysis.gather_distance import stays_in_warp
-from tilewright.analysis.reduction_plan import gather_bytes, planned_bytes, reduction_bytes, scan_bytes
+from tilewright.analysis.reduction_plan import WARP, gather_bytes, planned_bytes, reduction_bytes, scan_bytes
 from tilewright.dialects.tt_reduce import Fold, Reduce
 from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
@@ -28,8 +28,6 @@ from tilewright.layouts.swizzle import scratch_elements
 
 TENSORMAP = 128
 """Bytes of a tensor map, the hardware's form of a tensor descriptor."""
-WARP = 32
-"""Lanes of a warp."""
 STMATRIX_SINCE, LDMATRIX_SINCE = 90, 75
 """The first compute capabilities that have these instructions."""
 

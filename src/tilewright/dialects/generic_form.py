@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tilewright.dialects.arith import CMPF, CMPI, FLOAT_BINARY, INTEGER_BINARY
 from tilewright.dialects.tt_atomics import RMW_OPS, SCOPES, SEMANTICS
 from tilewright.dialects.tt_descriptors import REDUCTIONS
-from tilewright.dialects.tt_dot import SCALED_TYPES
+from tilewright.dialects.tt_dot import INPUT_PRECISIONS, SCALED_TYPES
 from tilewright.dialects.tt_elementwise import ROUNDINGS
 from tilewright.dialects.tt_memory import CACHE_MODIFIERS, EVICTION_POLICIES
 from tilewright.dialects.tt_program import AXES
@@ -35,7 +35,7 @@ _CACHE = {"cache": _from(1, CACHE_MODIFIERS), "evict": _from(1, EVICTION_POLICIE
 _ORDER = {"sem": _from(1, SEMANTICS), "scope": _from(1, SCOPES)}
 _RMW = {"atomic_rmw_op": _from(1, RMW_OPS)}
 _SCALED = _from(0, SCALED_TYPES)
-_PRECISIONS = _from(0, ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"))
+_PRECISIONS = _from(0, INPUT_PRECISIONS)
 
 KEYWORDS: dict[str, dict[str, Words]] = {
     "arith.cmpf": {"predicate": _from(0, CMPF)},

@@ -167,8 +167,8 @@ LIBRARY: dict[str, Any] = {
 """Functions of `tt.extern_elementwise` by their symbol without `__tw_`, evaluated in double precision."""
 
 
-_MODES = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
-DIRECTED = {f"{operation}_{name}": (operation, mode) for operation in NEAREST for name, mode in _MODES.items()}
+PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+DIRECTED = {f"{operation}_{name}": (operation, mode) for operation in NEAREST for name, mode in PTX_ROUNDING.items()}
 """Arithmetic of `tt.extern_elementwise` with directed rounding: to nearest, towards zero, down, up."""
 
 

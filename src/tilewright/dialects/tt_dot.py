@@ -17,7 +17,8 @@ from tilewright.ir.printer import Printer
 from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.encodings import DotOperand, NvidiaMma
 
-INPUT_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+"""The precisions of products of fp32, numbered as in Triton's enumeration."""
 SCALED_TYPES = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import memdesc, mutable_memdesc, number
 from tilewright.dialects.tt_descriptors import verify_block
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
@@ -18,7 +19,6 @@ from tilewright.ir.types import FloatType, IntType, MemDescType, TensorDescType,
 from tilewright.layouts.encodings import DotOperand, NvidiaMma, NvmmaShared, SharedLinear, TensorMemory
 from tilewright.layouts.tensor_memory import with_stride
 
-TENSOR_MEMORY = "#ttng.tensor_memory"
 _REDUCED = {
     "add": ("i32", "i64", "f32", "f16", "bf16"),
     "min": ("i32", "i64", "f16", "bf16"),

@@ -28,8 +28,7 @@ from typing import Any, TypeVar, dataclass_transform, get_type_hints
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.core import BUILTIN
 from tilewright.language.tuples import named, tuple
-from tilewright.language.values import NUMBERS
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import NUMBERS, constexpr
 
 Class = TypeVar("Class", bound=type)
 FIELDS = "__aggregate_fields__"

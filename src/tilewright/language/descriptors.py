@@ -28,6 +28,8 @@ from tilewright.semantics.errors import BadArgument, BlockTooNarrow, NotAPointer
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tensor_descriptors import (
+    MAX_AXES,
+    MIN_ROW,
     engine_moves,
     engine_reads_rows,
     gather_rows,
@@ -50,9 +52,6 @@ from tilewright.semantics.types import (
 )
 from tilewright.support.diagnostics import SemanticError
 
-MIN_ROW = 16
-"""Min bytes of a row of a descriptor's block, on every target: so kernels stay portable."""
-MAX_AXES = 5
 MIN_ROWS, MIN_COLUMN_BITS = 8, 32
 """Min rows of a block that a gather or a scatter moves; bits of a word, 8 of which are its shortest row."""
 WHOLE = (int32, uint32, int64, uint64)

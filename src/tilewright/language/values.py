@@ -18,13 +18,11 @@ from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.arithmetic import to_tensor
-from tilewright.semantics.constexpr import constexpr, unwrap
+from tilewright.semantics.constexpr import NUMBERS, constexpr, unwrap
 from tilewright.semantics.running_sums import running_type
 from tilewright.semantics.tile import Held, Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
 from tilewright.support.named_tuple import NamedTuple
-
-NUMBERS = frozenset((bool, int, float))
 
 
 class Fixed(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.bytecode_names import Read, early_reads, global_reads
-from tilewright.runtime.foreign import is_installed, refuse_foreign
+from tilewright.runtime.foreign import OWN_PACKAGE, is_installed, refuse_foreign
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.tile import ValueType
 from tilewright.support.annotations import annotations_of
@@ -36,7 +36,6 @@ class Namespace(Protocol):
 
 
 UsedGlobals: TypeAlias = dict[tuple[str, int], tuple[Any, Namespace]]
-OWN_PACKAGE = __name__.partition(".")[0]
 ABSENT = object()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.dialects.cache_policies import ATTRIBUTE, L2Policy
 from tilewright.dialects.cache_policies import CachePolicy as Policy
+from tilewright.dialects.tt_memory import EVICTION_POLICIES
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics.buffers import require
 from tilewright.semantics.constexpr import unwrap
@@ -21,7 +22,6 @@ MODIFIERS = ("ca", "cg", "wb", "cs", "wt", "cv")
 """All cache modifiers."""
 LOADS, STORES = ("ca", "cg", "cs", "cv"), ("wb", "cg", "cs", "wt")
 """The cache modifiers of loads, and of stores."""
-EVICTIONS = ("evict_normal", "evict_first", "evict_last")
 PRIMARY = ("evict_normal", "evict_unchanged", "evict_first", "evict_last")
 L1_EVICTIONS = (*PRIMARY, "no_allocate")
 SECONDARY = ("evict_unchanged", "evict_first")
@@ -69,7 +69,7 @@ class CachePolicy(_Constant):
         """Raise for words that are none."""
         object.__setattr__(self, "cache_modifier", str(self.cache_modifier).removeprefix("."))
         _demand("cache_modifier", self.cache_modifier, ("none", *MODIFIERS))
-        _demand("eviction_policy", self.eviction_policy, EVICTIONS)
+        _demand("eviction_policy", self.eviction_policy, EVICTION_POLICIES)
 
 
 @dataclass(frozen=True)

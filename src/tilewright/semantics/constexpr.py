@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.semantics.active import is_in_python
 from tilewright.semantics.tile import Tile
 
-_NUMBERS = frozenset((bool, int, float))
+NUMBERS = frozenset((bool, int, float))
 Operator = Callable[["constexpr", Any], Any]
 
 
@@ -119,7 +119,7 @@ class constexpr:  # noqa: N801 - Triton's name
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if is_in_python() and type(self.value) in _NUMBERS and not hasattr(self.value, name):
+        if is_in_python() and type(self.value) in NUMBERS and not hasattr(self.value, name):
             return getattr(Tile.concrete.of_number(self.value), name)
         return getattr(self.value, name)
 

@@ -11,6 +11,7 @@ import warnings
 from math import prod
 from typing import Any
 
+from tilewright.dialects.tt_dot import INPUT_PRECISIONS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.types import i32
 from tilewright.semantics.active import context
@@ -28,7 +29,6 @@ from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import block_type, dtype, float16, float32, float64, int8, int32
 from tilewright.support.diagnostics import SemanticError
 
-PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 MIN_DEPTH = {8: 32, 16: 16, 32: 8, 64: 4}
 """Min K of a product on NVIDIA's GPUs by the bits of an element, as Triton 3.9 has it."""
 
@@ -66,8 +66,8 @@ def dot(
     elif acc.type is not result:
         raise SemanticError(ShapesDiffer("dot", f"acc of {acc.type}", f"the result {result}"))
     wanted = precision or context().dot_precision
-    if wanted not in PRECISIONS:
-        raise SemanticError(BadArgument("dot", "input_precision", wanted, ", ".join(PRECISIONS)))
+    if wanted not in INPUT_PRECISIONS:
+        raise SemanticError(BadArgument("dot", "input_precision", wanted, ", ".join(INPUT_PRECISIONS)))
     attributes: dict[str, Attribute] = {
         "inputPrecision": Keyword(wanted),
         "maxNumImpreciseAcc": Number(_imprecise_sums(lhs, rhs, imprecise_acc), i32),

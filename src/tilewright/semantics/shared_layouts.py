@@ -15,10 +15,9 @@ from tilewright.layouts.encodings import (
     TensorMemoryScales,
 )
 from tilewright.layouts.shared import rows_of
+from tilewright.layouts.shared_choice import SWIZZLES
 from tilewright.semantics.layout_values import Layout, Numbers, Rows, ViewedLayout, fixed, joined, plain, rows_text
 
-SWIZZLES = (128, 64, 32)
-"""Bytes that swizzled rows can have, widest first."""
 MIN_SWIZZLED_ROWS = 8
 
 

@@ -15,11 +15,10 @@ from tilewright.semantics.distributed import checked
 from tilewright.semantics.errors import NotAPointer
 from tilewright.semantics.memory import PADDINGS, pointee_of
 from tilewright.semantics.shared_layouts import NVMMASharedLayout, shape_per_cta
+from tilewright.semantics.tensor_descriptors import MAX_AXES, MIN_ROW
 from tilewright.semantics.tile import Held, Tile, constant
 from tilewright.semantics.types import block_type, dtype, int32, int64
 from tilewright.support.diagnostics import SemanticError
-
-MAX_AXES, MIN_ROW = 5, 16
 
 
 class tma_type(dtype):  # noqa: N801 - as Triton's types are called

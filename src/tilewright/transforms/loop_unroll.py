@@ -34,7 +34,7 @@ from tilewright.transforms.matching import integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 FACTOR = "tt.loop_unroll_factor"
-STAGES = "tt.num_stages"
+NUM_STAGES = "tt.num_stages"
 
 
 def loop_unroll(module: Op) -> bool:
@@ -56,7 +56,7 @@ def _unroll(loop: For, factor: int) -> None:
     """Split `loop` into one of groups of `factor` steps and one for the rest."""
     low, high, step, *initial = loop.operands
     rest = OpBuilder.behind(loop).insert(loop.clone())
-    rest.attributes[STAGES] = Number(1, i32)  # a few iterations are not worth a pipeline
+    rest.attributes[NUM_STAGES] = Number(1, i32)  # a few iterations are not worth a pipeline
     for old, new in zip(loop.results, rest.results, strict=True):
         old.replace_by(new)
     at = OpBuilder(loop)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.llvm import coefficients, math_powers, segment_tables
 from tilewright.backends.llvm.lanes import Lanes
+from tilewright.backends.llvm.math_powers import LOG2_E
 from tilewright.backends.llvm.math_registers import by_registers, has_scaling, has_segments, odd_by_eighths
 
 
@@ -63,7 +64,6 @@ TANH_LIMIT, TANH_LIMIT_DOUBLE = 9.02, 20.0
 """The arguments, of float and of double, from which on tanh is 1."""
 TANH_FAR = 0.95
 """The argument from which on the error of 1 - 2 / (1 + e^2x) is as small as that of a polynomial."""
-LOG2_E = 1.4426950408889634
 LOG2_10 = 3.321928094887362
 LN_10 = 2.302585092994046
 LG2_HIGH = 0.30102999566361177  # log10(2), 41 bits

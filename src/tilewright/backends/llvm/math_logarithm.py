@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.conversions import two_sum
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.backends.llvm.math_exponential import LG2_HIGH, LG2_LOW, LOG2_E, TABLES, exp, exp2, exp_of_sum
+from tilewright.backends.llvm.math_exponential import LG2_HIGH, LG2_LOW, TABLES, exp, exp2, exp_of_sum
+from tilewright.backends.llvm.math_powers import LOG2_E
 
 INFINITY = float("inf")
 NAN = float("nan")

@@ -15,14 +15,12 @@ from typing import TypeAlias
 
 from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.lanes import Lanes, LaneType
-from tilewright.backends.llvm.math_far_angles import payne_hanek, payne_hanek_float
+from tilewright.backends.llvm.math_far_angles import HALF_PI, HALF_PI_LOW, payne_hanek, payne_hanek_float
 from tilewright.backends.llvm.writer import LlvmWriter
 
 INFINITY = float("inf")
 NAN = float("nan")
 TWO_OVER_PI = 0.6366197723675814
-HALF_PI = 1.5707963267948966
-HALF_PI_LOW = 6.123233995736766e-17
 PI = 3.141592653589793
 PI_LOW = 1.2246467991473532e-16
 TAN_EIGHTH_PI = 0.41421356237309503

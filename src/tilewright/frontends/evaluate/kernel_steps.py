@@ -30,15 +30,9 @@ from tilewright.language.core import BUILTIN
 from tilewright.language.counterparts import advice_for
 from tilewright.language.extensions import as_constants, is_extension, with_semantic, without_marks
 from tilewright.language.python_code import UnsupportedSyntax
-from tilewright.language.values import (
-    NUMBERS,
-    at_run_time,
-    describe,
-    is_compile_time,
-    set_name,
-)
+from tilewright.language.values import at_run_time, describe, is_compile_time, set_name
 from tilewright.semantics.arithmetic import logical_and, logical_or
-from tilewright.semantics.constexpr import constexpr, unwrap
+from tilewright.semantics.constexpr import NUMBERS, constexpr, unwrap
 from tilewright.semantics.debug import device_assert
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import StaticAssertionFailed

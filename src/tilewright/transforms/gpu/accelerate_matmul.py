@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.traits import DotLike
-from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.tt_dot import INPUT_PRECISIONS, Dot, DotScaled
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
@@ -45,8 +45,6 @@ from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, t
 from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_transposed
 from tilewright.transforms.gpu.tile_ops import TileOps, capability_of, layout_of, with_layout
 
-PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
-"""Numbers of the input precisions in attributes of `ttng` ops."""
 UNPLACED_DOTS = (Dot, DotScaled)
 """Products that no instruction was chosen for."""
 
@@ -107,7 +105,7 @@ def _to_wgmma(dot: Dot) -> None:
         first = ops.converted(a, DotOperand(0, mma, max(32 // element.bits, 1)))
     second = in_shared_memory(b, 1, any_order=any_order)
     attributes: dict[str, Attribute] = {
-        "inputPrecision": Number(PRECISIONS.index(dot.input_precision), i32),
+        "inputPrecision": Number(INPUT_PRECISIONS.index(dot.input_precision), i32),
         "maxNumImpreciseAcc": Number(dot.max_imprecise_sums, i32),
         "isAsync": False,
     }

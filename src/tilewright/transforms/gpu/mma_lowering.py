@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tilewright.dialects.scf import For
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_barriers import InitBarrier, InvalBarrier, WaitBarrier
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
@@ -44,7 +45,6 @@ from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.layouts.encodings import TensorMemoryScales, encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.carried_values import add_carried
-from tilewright.transforms.gpu.tcgen05 import TENSOR_MEMORY
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.matching import constant_of, following

@@ -29,12 +29,11 @@ from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.carried_values import add_carried
+from tilewright.transforms.gpu.matrix_instructions import ROW_BITS
 from tilewright.transforms.gpu.tile_ops import layout_as, layout_of
 from tilewright.transforms.matching import following
 from tilewright.transforms.op_builder import OpBuilder
 
-ROW_BITS = 256
-"""Bits that one instruction takes of a row of an operand whose layout does not say."""
 REPEATED = (AsyncWait, MemDescIndex, Constant)
 """Ops beside element-wise ones that may be done once more, for the previous iteration."""
 

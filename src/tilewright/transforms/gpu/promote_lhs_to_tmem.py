@@ -15,6 +15,7 @@ that has little tensor memory left. In warp-specialized loops, operands reach pr
 
 from __future__ import annotations
 
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_mma import TensorCoreMma, TensorCoreMmaScaled
@@ -25,7 +26,6 @@ from tilewright.layouts.encodings import TensorMemory, encoding
 from tilewright.layouts.tensor_memory import allocated, compatible_layouts
 from tilewright.transforms.gpu.allocate_memory import free_columns
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tcgen05 import TENSOR_MEMORY
 from tilewright.transforms.gpu.tensor_memory_accumulators import is_divided
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, workers_of
 from tilewright.transforms.matching import has_one_use

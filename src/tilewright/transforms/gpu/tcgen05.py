@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value, tile_type
@@ -79,7 +80,6 @@ def scales_access(shape: Shape, *, warps: int, cga: Bases = ()) -> Linear:
     return linear_encoding(walk.fitted(shape, cga, ()))
 
 
-TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32
 ROWS, MAX_COLUMNS = 128, 256
 """Rows, and max number of columns, of a scaled product by one instruction."""

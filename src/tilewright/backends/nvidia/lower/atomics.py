@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Place, same_as
+from tilewright.backends.nvidia.lower.conversions import PTX_FLOATS
 from tilewright.backends.nvidia.lower.gather import ONE, indexed_places
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import (
@@ -59,7 +60,6 @@ _KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "
 _KINDS["xor"] = "b"
 SUMS_SINCE = {"half": 70, "bfloat": 90}
 """The first capability that adds such elements in shared memory."""
-_FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
 
 
 Combining: TypeAlias = Atomic | LocalAtomicScatter
@@ -111,7 +111,7 @@ def _rmw_name(op: AtomicRmw, element: str, form: Form) -> str:
     bits = form.words.width // form.words.elements
     name, kind = operation.removeprefix("u"), f"{_KINDS[operation]}{bits}"
     if operation == "fadd":
-        name, kind = "add.noftz" if bits == 16 else "add", _FLOAT_KINDS[element]
+        name, kind = "add.noftz" if bits == 16 else "add", PTX_FLOATS[element]
         kind += "x2" if form.words.elements == 2 else ""
     vector = f".v{form.vector}" if form.vector > 1 else ""
     return f"atom.global.{_scope(op)}.{op.sem}.{name}{vector}.{kind}"
@@ -343,7 +343,7 @@ def _scatter(lowerer: Lowerer, op: LocalAtomicScatter) -> None:
 def _scattered(op: LocalAtomicScatter, element: str, bits: int, capability: int) -> str:
     """The operation and its type: `add.f32`."""
     if op.operation == "fadd" and capability >= SUMS_SINCE.get(element, capability + 1):
-        return f"add.noftz.{_FLOAT_KINDS[element]}"
+        return f"add.noftz.{PTX_FLOATS[element]}"
     if bits not in (32, 64):
         instead = "elements of 32 or 64 bits are combined, and f16 added; bf16, too, since capability 9.0"
         raise refused(op, f"{op.name} of elements with {bits} bits", instead)

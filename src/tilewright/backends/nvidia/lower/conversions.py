@@ -20,6 +20,7 @@ from functools import cache
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, element_of
+from tilewright.backends.nvidia.lower.arithmetic import NATIVE
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, shared_results
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 from tilewright.dialects.arith import FloatCast, Unary
@@ -83,8 +84,7 @@ BF16_FROM_INTEGERS = 90
 """The first capability that rounds integers to bf16; before it LLVM goes through f32."""
 PairRule: TypeAlias = Callable[[Lowerer, Unary, tuple[str, str]], tuple[str, str]]
 PTX_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
-_LLVM_FLOATS = ("bfloat", "double", "float", "half")
-_PTX_FLOATS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
+PTX_FLOATS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
 _AS_PASSED = {"bfloat": "i16", "half": "i16"}
 
 
@@ -96,8 +96,8 @@ def _float_cast(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> str
     source, target = _elements(lowerer, op)
     (x,) = operands
     if source == target:
-        return x if source in _LLVM_FLOATS else shared_rule(lowerer, op, operands)
-    if source not in _LLVM_FLOATS or target not in _LLVM_FLOATS:
+        return x if source in NATIVE else shared_rule(lowerer, op, operands)
+    if source not in NATIVE or target not in NATIVE:
         return shared_rule(lowerer, op, operands)
     if bits_of(target) > bits_of(source):
         return lowerer.w.emit(f"fpext {source} {x} to {target}")
@@ -119,7 +119,7 @@ def _toward_zero(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> st
     if source != "float" or lowerer.target.capability < BF16_SINCE:
         return shared_rule(lowerer, op, operands)
     (x,) = operands
-    bits = lowerer.computed("i16", f"cvt.rz.{_PTX_FLOATS[target]}.f32 $0, $1;", [("float", x)])
+    bits = lowerer.computed("i16", f"cvt.rz.{PTX_FLOATS[target]}.f32 $0, $1;", [("float", x)])
     return lowerer.w.emit(f"bitcast i16 {bits} to {target}")
 
 
@@ -201,7 +201,7 @@ def _vector(lowerer: Lowerer, element: str, pair: tuple[str, str]) -> str:
 def _to_integer(*, signed: bool) -> Rule:
     def rule(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
         source, target = lowerer.element(op.operand.type), element_of(op.result.type)
-        if source not in _LLVM_FLOATS:
+        if source not in NATIVE:
             return shared_rule(lowerer, op, operands)
         (value,) = operands
         if source == "bfloat":
@@ -213,7 +213,7 @@ def _to_integer(*, signed: bool) -> Rule:
 
 def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: bool) -> str:
     w, bits = lowerer.w, max(8, bits_of(target))
-    form = _PTX_FLOATS[source]
+    form = PTX_FLOATS[source]
     passed = _AS_PASSED.get(source, source)
     given = w.convert("bitcast", value, source, passed)
     wide = f"i{max(bits, 16)}"
@@ -228,7 +228,7 @@ def _from_integer(opcode: str) -> Rule:
     def rule(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
         source, target = element_of(op.operand.type), lowerer.element(op.result.type)
         rounds_twice = target == "bfloat" and bits_of(source) > 16 and lowerer.target.capability < BF16_FROM_INTEGERS
-        if target not in _LLVM_FLOATS or rounds_twice:
+        if target not in NATIVE or rounds_twice:
             return shared_rule(lowerer, op, operands)
         (value,) = operands
         return lowerer.w.emit(f"{opcode} {source} {value} to {target}")

@@ -23,9 +23,9 @@ from tilewright.analysis.order_of_elements import ordered_results
 from tilewright.analysis.reduction_plan import WARP, only_op
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.backends.nvidia.lower.access_plan import diagonals
+from tilewright.backends.nvidia.lower.access_plan import WORD, diagonals
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
-from tilewright.backends.nvidia.lower.register_packing import WORD, as_integer, from_integer
+from tilewright.backends.nvidia.lower.register_packing import as_integer, from_integer
 from tilewright.dialects.tt_reduce import Fold
 
 ALL_LANES = "-1"

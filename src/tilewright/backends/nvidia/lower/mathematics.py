@@ -34,10 +34,12 @@ from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_logarithm import LN2, with_signs
+from tilewright.backends.llvm.math_powers import LOG2_E
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.rules import Rule
+from tilewright.dialects.tile_semantics import PTX_ROUNDING
 from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, f64
@@ -146,8 +148,6 @@ def _with_edges(x: Lanes, y: Lanes, usual: Lanes) -> Lanes:
 
 Single: TypeAlias = Callable[[Lowerer, Sequence[str]], str]
 """A function of f32, as instructions."""
-PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
-LOG2_E = 1.4426950408889634
 LOG10_2 = 0.30102999566398120
 LONG = ("pow",)
 """Functions of double that are called."""

@@ -24,10 +24,9 @@ from tilewright.dialects.tt_memory import Load, Store, pointee_type
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.memory_access import MAX_BITS
 from tilewright.layouts.queries import order
 
-MAX_BITS = 128
-"""The widest access of one thread."""
 LOAD_CACHES = ("ca", "cg", "cs", "cv")
 STORE_CACHES = ("wb", "cg", "cs", "wt")
 

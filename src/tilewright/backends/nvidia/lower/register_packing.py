@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.backends.llvm.writer import LlvmWriter
-
-WORD = 32
-"""Bits of a word, unless one element is wider or all of them are less."""
+from tilewright.backends.nvidia.lower.access_plan import WORD
 
 
 class PackedWords(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.access_plan import same_as
+from tilewright.backends.nvidia.lower.access_plan import WORD, same_as
 from tilewright.backends.nvidia.lower.cross_lane import shuffled_word
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mathematics import widened
@@ -55,7 +55,6 @@ def _dependency(instruction: str) -> Lowering:
 
 AXES = "xyz"
 PROGRAM = "pid (%u, %u, %u)"
-WORD = 32
 
 
 def _print(lowerer: Lowerer, op: Print) -> None:

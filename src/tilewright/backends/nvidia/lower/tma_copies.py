@@ -32,7 +32,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from tilewright.analysis.scratch_memory import TENSORMAP, WARP
+from tilewright.analysis.reduction_plan import WARP
+from tilewright.analysis.scratch_memory import TENSORMAP
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, shared_layout
 from tilewright.backends.nvidia.lower.cache_hints import l2_hints
 from tilewright.backends.nvidia.lower.cross_lane import added

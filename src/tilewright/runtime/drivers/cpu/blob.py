@@ -21,8 +21,8 @@ from tilewright.runtime.drivers.cpu.routines import ROUTINES
 from tilewright.support.system import SYSTEM
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
 _PROGBITS, _SYMTAB, _RELA, _NOBITS = 1, 2, 4, 8
@@ -125,7 +125,7 @@ def _section_rows(data: bytes) -> tuple[str, list[_Row]]:
         raise LinkError(f"ELF type {kind} is not a relocatable object")
     if machine not in MACHINES:
         raise LinkError(f"ELF machine {machine} is neither x86-64 nor AArch64")
-    raw = [_SECTION.unpack_from(data, table + entry_size * index) for index in range(count)]
+    raw = [SECTION.unpack_from(data, table + entry_size * index) for index in range(count)]
     names = raw[names_index][4]
     rows = [
         _Row(_text(data, names + name), kind, flags, offset, size, link, target, alignment)
@@ -163,7 +163,7 @@ def _symbols(data: bytes, rows: list[_Row]) -> tuple[Symbol, ...]:
         return ()
     names = rows[table.link].offset
     found = []
-    for name, info, _, section, value, _ in _SYMBOL.iter_unpack(data[table.offset : table.offset + table.size]):
+    for name, info, _, section, value, _ in SYMBOL.iter_unpack(data[table.offset : table.offset + table.size]):
         text = _text(data, names + name)
         if section in (_ABSOLUTE, _COMMON) and info & 15 != 4:  # 4: the name of the source file
             raise LinkError(f"symbol {text} is absolute or common")
@@ -305,6 +305,7 @@ PATCHES: dict[str, dict[int, Patch]] = {
 
 
 _PAGE = 4096
+
 
 def link(object_file: bytes, system: str = SYSTEM.name) -> Blob:
     """Links one relocatable object into a blob.

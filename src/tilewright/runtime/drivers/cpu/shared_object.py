@@ -13,13 +13,11 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tilewright.runtime.drivers.cpu.blob import MACHINES, LinkError, round_up
+from tilewright.runtime.drivers.cpu.blob import MACHINES, SECTION, SYMBOL, LinkError, round_up
 from tilewright.runtime.drivers.cpu.loader import Blob
 
 _HEADER = struct.Struct("<4sBBB9xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC = struct.Struct("<qQ")
 
 _PAGE = 65536  # the largest page of Linux on either machine, in bytes
@@ -63,7 +61,7 @@ def shared_object(blob: Blob, names: Collection[str]) -> bytes:
     dynamic_start = _PAGE + round_up(len(blob.image), _PAGE)
     dynamic = _dynamic_section(hash_start, strings_start, symbols_start, len(strings))
     sections = (
-        _Section(".dynsym", 11, 2, symbols_start, len(symbols), link=3, first_global=1, entry_size=_SYMBOL.size),
+        _Section(".dynsym", 11, 2, symbols_start, len(symbols), link=3, first_global=1, entry_size=SYMBOL.size),
         _Section(".hash", 5, 2, hash_start, len(hashes), link=1, alignment=4, entry_size=4),
         _Section(".dynstr", 3, 2, strings_start, len(strings), alignment=1),
         _Section(".text", 1, 6, _PAGE, len(blob.image), alignment=4096),
@@ -84,9 +82,9 @@ def shared_object(blob: Blob, names: Collection[str]) -> bytes:
 
 def _tables(blob: Blob, names: Collection[str]) -> tuple[bytes, bytes]:
     """The strings, and the symbols that refer to them; the first symbol is none."""
-    strings, symbols = b"\0", bytes(_SYMBOL.size)
+    strings, symbols = b"\0", bytes(SYMBOL.size)
     for name in names:
-        symbols += _SYMBOL.pack(len(strings), _GLOBAL_FUNCTION, 0, _TEXT_INDEX, _PAGE + blob.symbols[name], 0)
+        symbols += SYMBOL.pack(len(strings), _GLOBAL_FUNCTION, 0, _TEXT_INDEX, _PAGE + blob.symbols[name], 0)
         strings += name.encode() + b"\0"
     return strings, symbols
 
@@ -103,7 +101,7 @@ def _dynamic_section(hashes: int, strings: int, symbols: int, strings_size: int)
         (_STRINGS_TAG, strings),
         (_SYMBOLS_TAG, symbols),
         (_STRINGS_SIZE_TAG, strings_size),
-        (_SYMBOL_SIZE_TAG, _SYMBOL.size),
+        (_SYMBOL_SIZE_TAG, SYMBOL.size),
         (0, 0),
     )
     return b"".join(_DYNAMIC.pack(tag, value) for tag, value in entries)
@@ -116,7 +114,7 @@ def _segment(kind: int, flags: int, start: int, size: int, *, alignment: int = _
 
 def _section_table(sections: tuple[_Section, ...], names_start: int) -> tuple[bytes, bytes, int]:
     """The rows for the sections, an empty one before and the names' own after; the names; where the rows lie."""
-    names, rows = b"\0", bytes(_SECTION.size)
+    names, rows = b"\0", bytes(SECTION.size)
     for section in sections:
         rows += _row(section, len(names), section.start)
         names += section.name.encode() + b"\0"
@@ -128,7 +126,7 @@ def _section_table(sections: tuple[_Section, ...], names_start: int) -> tuple[by
 
 
 def _row(section: _Section, label: int, address: int) -> bytes:
-    return _SECTION.pack(
+    return SECTION.pack(
         label,
         section.kind,
         section.flags,
@@ -146,5 +144,5 @@ def _file_header(machine: str, rows_start: int, rows: int) -> bytes:
     number = next(number for number, name in MACHINES.items() if name == machine)
     return _HEADER.pack(
         b"\x7fELF", 2, 1, 1, _SHARED_OBJECT, number, 1, 0, _HEADER.size, rows_start, 0,
-        _HEADER.size, _SEGMENT.size, _SEGMENTS, _SECTION.size, rows, rows - 1,
+        _HEADER.size, _SEGMENT.size, _SEGMENTS, SECTION.size, rows, rows - 1,
     )  # fmt: skip

@@ -49,6 +49,7 @@ from tilewright.transforms.gpu.pipelining.product_latencies import SELF_LATENCY,
 from tilewright.transforms.gpu.pipelining.schedule import values_used
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of
+from tilewright.transforms.loop_unroll import NUM_STAGES
 
 
 class IncompatibleUsersError(Exception):
@@ -131,7 +132,6 @@ def _order(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 LATENCY = "tt.latency"
-NUM_STAGES = "tt.num_stages"
 SMALLEST_COPY = 32
 """Min size of an asynchronous copy, in bits: it moves 4, 8 or 16 bytes."""
 

@@ -35,7 +35,7 @@ from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
-from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.lower_products import allocate_barriers
 from tilewright.transforms.gpu.pipelining.schedule import Writer
@@ -60,6 +60,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     roles_of,
     without,
 )
+from tilewright.transforms.loop_unroll import NUM_STAGES
 from tilewright.transforms.matching import constant_of, following, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.nvidia.lower.dot.instructions import LANES_OF_A_ROW, WORD
+from tilewright.backends.nvidia.lower.access_plan import WORD
+from tilewright.backends.nvidia.lower.dot.instructions import LANES_OF_A_ROW
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.ir.core import Value

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.backends.nvidia.lower.access_plan import WORD
 from tilewright.ir.types import FloatType, Type
 
 COLUMNS = 8
 LANES_OF_A_ROW = 4
-WORD = 32
 FIRST_WITH_FP8 = 89
 FIRST_WITH_WIDE_F64 = 90
 TURING = 75

@@ -30,6 +30,7 @@ from tilewright.backends.nvidia.lower.buffers import buffer_layout
 from tilewright.backends.nvidia.lower.cross_lane import mapped, shuffled_word
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
+from tilewright.backends.nvidia.lower.shared_tiles import BYTE
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.types import MemDescType
@@ -38,7 +39,6 @@ from tilewright.layouts.keys import Bases
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.queries import cga_layout
 
-BYTE = 8
 CHUNK = 16
 """Bytes of the unit of addresses and distances."""
 ROWS = 8

@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.access_plan import WORD
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer
 from tilewright.backends.nvidia.lower.dot.instructions import (
     FOUR_BITS,
@@ -61,7 +62,6 @@ from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.layouts.walk import shape_of_block
 from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
-WORD = 32
 BITS_OF_A_STEP = 256
 """Bits of each row of an operand that one instruction takes."""
 MIN_SCALE_COLUMNS = 2

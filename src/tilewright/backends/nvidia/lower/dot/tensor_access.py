@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from tilewright.backends.nvidia.lower.access_plan import WORD
 from tilewright.layouts.linear_layout import LinearLayout, from_bases, log2
 
-WORD = 32
 ROW = 16
 """The lowest bit of the row in an address."""
 WARPS = 2

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.access_plan import WORD
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.legality import refused
@@ -28,7 +29,6 @@ from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.tensor_memory import allocated, linear_memory, tensor_memory_encoding
 from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
-WORD = 32
 WARPS_OF_A_GROUP = 4
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.access_plan import WORD
 from tilewright.backends.nvidia.lower.dot.fragments import elements_of, places, word_of
 from tilewright.backends.nvidia.lower.dot.instructions import (
     ACCUMULATORS,
@@ -45,7 +46,6 @@ WARPS_OF_A_GROUP = 2
 WITH_DIRECTION = frozenset({"f16", "bf16"})
 """Kinds of elements that can be read along or across the summed axis."""
 INTEGERS = frozenset({"s8"})
-WORD = 32
 
 
 def lower_warp_group_dot(lowerer: Lowerer, op: WarpGroupDot) -> None:

@@ -1,10 +1,10 @@
 """Cluster launch control: a running program takes over the work of one that has not started.
 
-    clc.try_cancel(answer, bar)        # `bar` counts the 16 bytes of the answer
-    …
-    found = clc.load_result(answer)
-    found.is_canceled()                # whether there was one
-    found.program_id(0)                # which one
+clc.try_cancel(answer, bar)        # `bar` counts the 16 bytes of the answer
+…
+found = clc.load_result(answer)
+found.is_canceled()                # whether there was one
+found.program_id(0)                # which one
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.types import IntType, Type
 from tilewright.language.core import accept_semantic
@@ -22,7 +23,6 @@ from tilewright.semantics.tile import Held, build
 from tilewright.semantics.types import int1, int32
 
 __all__ = ["clc_result", "load_result", "try_cancel"]
-AXES = ("x", "y", "z")
 
 
 class clc_result_type:  # noqa: N801 - Triton's name
