@@ -96,6 +96,21 @@ def test_gather(index: Any, axis: int) -> None:
 
 
 @jit
+def look_up(x, indices, out, N: tl.constexpr, K: tl.constexpr):
+    tl.store(out + tl.arange(0, K), tl.gather(tl.load(x + tl.arange(0, N)), tl.load(indices + tl.arange(0, K)), 0))
+
+
+@pytest.mark.parametrize("count", [2, 64])
+@pytest.mark.parametrize("index", [np.bool_, np.uint8, np.uint16])
+def test_narrow_indices_of_a_gather_have_no_sign(index: Any, count: int) -> None:
+    x = random_numbers(np.float32, 512, 6)
+    indices = np.random.default_rng(7).integers(0, 2 if index is np.bool_ else 256, count).astype(index)
+    indices[0] = 1 if index is np.bool_ else 255
+    found = agree(look_up, x, indices, np.zeros(count, np.float32), N=512, K=count)[2]
+    np.testing.assert_array_equal(found, x[indices.astype(np.int64)])
+
+
+@jit
 def count_values(x, out, N: tl.constexpr, BINS: tl.constexpr):
     tl.store(out + tl.arange(0, BINS), tl.histogram(tl.load(x + tl.arange(0, N)), BINS))
 

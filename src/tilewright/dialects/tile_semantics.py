@@ -42,8 +42,9 @@ def _splat(op: Any, a: Array) -> Array:
 
 
 def _gather(op: Any, source: Array, indices: Array) -> Array:
+    """Numbers below 32 bits have no sign."""
     places = list(np.indices(indices.shape, sparse=True))
-    places[_number(op, "axis")] = indices
+    places[_number(op, "axis")] = indices.view(f"u{indices.itemsize}") if indices.itemsize < 4 else indices
     return source[tuple(places)]
 
 

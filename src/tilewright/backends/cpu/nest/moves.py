@@ -26,7 +26,7 @@ from tilewright.dialects.builtin import Poison
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Gather, Join, Splat, Trans
 from tilewright.ir.core import Value, tile_type
-from tilewright.ir.types import IntType, i1, i64
+from tilewright.ir.types import IntType, Type, i1, i32, i64
 
 Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Move: TypeAlias = Callable[[Context, Any, Index, Ask], Lane]
@@ -118,15 +118,20 @@ def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
     distance = distance_of_indices(op)
     if distance is not None and _counts_elements(index[axis]):
         return _partners(c, source, index, axis, distance, ask)
-    where = ask(c, indices, index)
-    element = indices.type.scalar
-    if isinstance(where, Uniform):
-        wide: Offsets = Uniform(c.extend(where.value, element, i64, where.level), where.level)
-    else:
-        wide = c.as_vector(where, element)
-        if element is not i64:
-            wide = Vector(c.emit(wide.level, "arith.extsi", c.wide(i64), wide.value), wide.level)
+    wide = _as_place(c, ask(c, indices, index), indices.type.scalar)
     return ask(c, source, (*index[:axis], wide, *index[axis + 1 :]))
+
+
+def _as_place(c: Context, where: Lane, element: Type) -> Offsets:
+    """The number of an element in 64 bits; one of less than 32 bits has no sign, so that an i8 reaches 255."""
+    signed = element in (i32, i64)
+    if isinstance(where, Uniform):
+        return Uniform(c.extend(where.value, element, i64, where.level, signed=signed), where.level)
+    narrow = c.as_vector(where, element)
+    if element is i64:
+        return narrow
+    name = "arith.extsi" if signed else "arith.extui"
+    return Vector(c.emit(narrow.level, name, c.wide(i64), narrow.value), narrow.level)
 
 
 def _counts_elements(lane: Lane) -> bool:
