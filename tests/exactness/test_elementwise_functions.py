@@ -26,7 +26,7 @@ INTEGERS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64":
 FUNCTIONS: dict[str, tuple[Any, float, float, float]] = {
     "abs": (np.abs, 0, 0, 0),
     "ceil": (np.ceil, 0, 0, 0),
-    "cos": (np.cos, 0.94, 1, 2),
+    "cos": (np.cos, 0.94, 1.6, 2),
     "erf": (lambda x: np.array([math.erf(v) for v in x.astype(float)]).astype(x.dtype), 1, 2, 4),
     "exp": (np.exp, 1, 1.5, 2),
     "exp2": (np.exp2, 1.15, 1.5, 2),
@@ -34,7 +34,7 @@ FUNCTIONS: dict[str, tuple[Any, float, float, float]] = {
     "log": (np.log, 0.85, 1.5, 1.5),
     "log2": (np.log2, 1.15, 2, 1.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, 1.5, 2),
-    "sin": (np.sin, 0.94, 1, 2),
+    "sin": (np.sin, 0.94, 1.6, 2),
     "sqrt": (np.sqrt, HALF, HALF, 1),
     "sqrt_rn": (np.sqrt, HALF, HALF, HALF),
 }
