@@ -9,8 +9,10 @@ from tilewright.semantics.constexpr import constexpr
 
 pytestmark = pytest.mark.quick
 
+SMALLEST_POWERS = [(-3, 0), (0, 0), (1, 1), (2, 2), (3, 4), (1023, 1024), (1024, 1024), (1025, 2048)]
 
-@pytest.mark.parametrize(("n", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (1023, 1024), (1024, 1024), (1025, 2048)])
+
+@pytest.mark.parametrize(("n", "expected"), SMALLEST_POWERS)
 def test_next_power_of_2(n: int, expected: int) -> None:
     assert tw.next_power_of_2(n) == expected
     assert tw.next_power_of_2(constexpr(n)) == expected

@@ -72,7 +72,7 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
 
 
 def next_power_of_2(n: Any) -> int:
-    """The smallest power of two that is not below `n`; 1 for one and below.
+    """The smallest power of two that is not below `n`; 0 for zero and below, as in Triton: programs test for it.
 
     Raises:
         TypeError: `n` is not a whole number.
@@ -81,4 +81,5 @@ def next_power_of_2(n: Any) -> int:
         >>> tw.next_power_of_2(781)
         1024
     """
-    return 1 << max(operator.index(unwrap(n)) - 1, 0).bit_length()
+    size = operator.index(unwrap(n))
+    return 1 << (size - 1).bit_length() if size > 0 else 0
