@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.ir.types import Shape
 from tilewright.support.exact_rounding import Array
 
 ENUMERATED = 4096
 """Max number of elements of a tile whose elements are looked at one by one."""
 
-Shape = tuple[int, ...]
 Interval = tuple[int, int]
 """The least and the greatest value."""
 

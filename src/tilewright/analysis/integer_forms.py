@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tilewright.analysis.index_tables import Interval, Shape, Table, plus, product, same_table, times, uniform
+from tilewright.analysis.index_tables import Interval, Table, plus, product, same_table, times, uniform
 from tilewright.ir.core import Value
+from tilewright.ir.types import Shape
 
 MAX_TERMS = 16
 """Max number of products in a form, and of factors in a product: beyond, a value is a symbol of its own."""

@@ -34,7 +34,7 @@ from tilewright.analysis.guard_conditions import (
     times,
     whole,
 )
-from tilewright.analysis.index_tables import ENUMERATED, Shape, Table, to_array, uniform
+from tilewright.analysis.index_tables import ENUMERATED, Table, to_array, uniform
 from tilewright.analysis.integer_forms import FARTHEST, Form, Monomial, Terms
 from tilewright.analysis.integer_forms import scaled as scaled_form
 from tilewright.analysis.lane_masks import Mask, mask_of
@@ -43,7 +43,7 @@ from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
 from tilewright.ir.core import Value, defining
-from tilewright.ir.types import PointerType
+from tilewright.ir.types import PointerType, Shape
 from tilewright.support.cached_property import cached_property
 from tilewright.support.exact_rounding import Array
 

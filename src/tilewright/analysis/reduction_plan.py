@@ -22,14 +22,13 @@ from typing import NamedTuple
 
 from tilewright.dialects.arith import Bitwise, Extreme, FloatExtreme, IntegerExtreme
 from tilewright.ir.core import Op
-from tilewright.ir.types import FloatType, IntType, Type
+from tilewright.ir.types import FloatType, IntType, Shape, Type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, Distributed, LayoutError
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import contiguous_per_thread, threads_per_warp, warps_per_cta
 from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer, in_one_dimension, parts_in_blocks
 
-Shape = tuple[int, ...]
 Row = tuple[int, ...]
 Rows = dict[str, list[Row]]
 

@@ -83,21 +83,6 @@ class Operands(Numbered):
         return op.operands[self.index :]
 
 
-class NamedOperand(Named):
-    """The operand that the op kind calls `name`; it may be set.
-
-    For operands behind some whose number differs from op to op.
-    """
-
-    operands = (1, 1)
-
-    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
-        return operand_group(op, self.name)[0]
-
-    def __set__(self, op: Op, value: Value) -> None:
-        set_operand_groups(op, {self.name: [value]})
-
-
 class OptionalNamedOperand(Named):
     """The operand that the op kind calls `name`, or None if the op has none; it may be set."""
 
@@ -108,6 +93,18 @@ class OptionalNamedOperand(Named):
 
     def __set__(self, op: Op, value: Value) -> None:
         set_operand_groups(op, {self.name: [value]})
+
+
+class NamedOperand(OptionalNamedOperand):
+    """The operand that the op kind calls `name`; it may be set.
+
+    For operands behind some whose number differs from op to op.
+    """
+
+    operands = (1, 1)
+
+    def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
+        return operand_group(op, self.name)[0]
 
 
 class NamedOperands(Named):

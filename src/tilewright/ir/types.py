@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from tilewright.support.named_tuple import NamedTuple
+
+Shape: TypeAlias = tuple[int, ...]
+"""The extents of a tile or a vector."""
 
 
 class Version(NamedTuple):

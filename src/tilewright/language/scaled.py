@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.ir.types import Shape
 from tilewright.language import operations, shaping
 from tilewright.language.core import accept_semantic
 from tilewright.semantics import dot as products
@@ -37,7 +38,6 @@ FORMATS = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float
 FOUR_BITS_UNIT = 2.0**14
 SINGLE_MANTISSA = 23
 NAN_SCALE = 0xFF
-Shape = tuple[int, ...]
 
 
 def dot_scaled(

@@ -16,6 +16,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.distributed import Blocked
 from tilewright.layouts.keys import Bases
 from tilewright.layouts.walk import shape_of_block
@@ -148,7 +149,6 @@ def transposed(layout: Blocked, order: Sequence[int]) -> Blocked:
     )
 
 
-Shape = tuple[int, ...]
 Group = tuple[list[int], list[int]]
 
 

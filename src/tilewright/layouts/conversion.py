@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.errors import counted
+from tilewright.ir.types import Shape
 from tilewright.layouts.distributed import (
     AmdMfma,
     AmdWmma,
@@ -377,9 +378,6 @@ def padded_layout(layout: PaddedShared, shape: tuple[int, ...]) -> LinearLayout:
 
 def shared_linear_layout(layout: SharedLinear, shape: tuple[int, ...]) -> LinearLayout:
     return explicit_layout(layout, layout.offset, layout.block, shape)
-
-
-Shape = tuple[int, ...]
 
 
 def slice_layout(layout: Slice, shape: Shape) -> LinearLayout:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed, Shared
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.memory_access import BANKS, MAX_BITS, address_in
-
-Shape = tuple[int, ...]
 
 
 class Cell(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import prod
 
+from tilewright.ir.types import Shape
 from tilewright.layouts import blocked
 from tilewright.layouts.blocked import Workers, default_blocked
 from tilewright.layouts.conversion import to_linear_layout
@@ -23,8 +24,6 @@ from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import equivalent, is_expensive_view, num_ctas, order
 from tilewright.layouts.shared import NvmmaShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from tilewright.layouts.walk import dimension_names, shown
-
-Shape = tuple[int, ...]
 
 
 def linear_encoding(layout: LinearLayout) -> Linear:

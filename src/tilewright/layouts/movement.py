@@ -9,11 +9,10 @@ from __future__ import annotations
 from enum import Enum, auto
 from functools import cache
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, Subspace
-
-Shape = tuple[int, ...]
 
 
 class Movement(Enum):

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from math import prod
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import DotOperand, Linear, Slice
 from tilewright.layouts.encoding import Distributed, Encoding, Shared
@@ -35,8 +36,6 @@ from tilewright.layouts.shared import (
     TensorMemoryScales,
 )
 from tilewright.layouts.walk import column_major, operand_order, row_major, without_steps_along
-
-Shape = tuple[int, ...]
 
 
 def moving_dimension(row: Sequence[int]) -> int | None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import prod
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import DotOperand, NvidiaMma
 from tilewright.layouts.encoding import Encoding, Shared
@@ -23,7 +24,6 @@ from tilewright.layouts.queries import num_ctas
 from tilewright.layouts.shared import NvmmaShared, PaddedShared, SharedLinear, SwizzledShared
 from tilewright.layouts.walk import dimension_names, shape_of_block
 
-Shape = tuple[int, ...]
 SWIZZLES = (128, 64, 32)
 """The widths of swizzling, in bytes."""
 SWIZZLED_ROWS = 8

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.memory_access import BANK_BITS, BANKS, MAX_BITS, conflicts_between, lanes_together
 
-Shape = tuple[int, ...]
 Steps = list[int]
 
 

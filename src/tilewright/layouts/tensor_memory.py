@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 from math import prod
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.distributed import Linear
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.errors import demand
@@ -22,7 +23,6 @@ from tilewright.layouts.linear_layout import LinearLayout, from_bases, identity_
 from tilewright.layouts.shared import TensorMemory, TensorMemoryScales
 from tilewright.layouts.walk import dimension_names, shape_of_block, shown
 
-Shape = tuple[int, ...]
 Memory = TensorMemory | TensorMemoryScales
 WORD = 32
 ROWS = 128

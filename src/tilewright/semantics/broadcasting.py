@@ -8,14 +8,12 @@
 from __future__ import annotations
 
 from tilewright.ir.attributes import Number
-from tilewright.ir.types import i32
+from tilewright.ir.types import Shape, i32
 from tilewright.semantics.distributed import aligned_shape, common_layout, distributed_type, settled
 from tilewright.semantics.errors import CannotBroadcastTo, NotBroadcastable
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import AnyType, as_block, block_type
 from tilewright.support.diagnostics import SemanticError
-
-Shape = tuple[int, ...]
 
 
 def broadcast_shapes(left: Shape, right: Shape) -> Shape:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from tilewright.ir.types import TensorType
+from tilewright.ir.types import Shape, TensorType
 from tilewright.layouts import inference
 from tilewright.layouts.encodings import Blocked, Distributed, Encoding, LayoutError, Slice
 from tilewright.semantics.constexpr import unwrap
@@ -28,7 +28,6 @@ from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import AnyType, block_type, dtype
 from tilewright.support.diagnostics import SemanticError
 
-Shape = tuple[int, ...]
 Result = TypeVar("Result")
 OPEN = (AutoLayout, CoalescedLayout)
 """Layouts that the compiler fills in."""

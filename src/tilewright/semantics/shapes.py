@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
-from tilewright.ir.types import i32
+from tilewright.ir.types import Shape, i32
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast, broadcast_to, expand_dims
@@ -37,7 +37,6 @@ from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import as_block, block_type, dtype, int32, pointer_type, shaped, uint64
 from tilewright.support.diagnostics import SemanticError
 
-Shape = tuple[int, ...]
 AXES = (Keyword("x"), Keyword("y"), Keyword("z"))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from tilewright.ir.types import Shape
 from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.grids import Cell, Grid
 from tilewright.layouts.walk import shown
 from tilewright.tools.layout_text import grid_of, pair_described
 
-Shape = tuple[int, ...]
 HEIGHT, LETTER, MARGIN, LINE = 18, 6.2, 12, 16
 """Height of a row, width of a letter, margin around everything, and height of a line of text, in pixels."""
 STYLE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ir.errors import counted
+from tilewright.ir.types import Shape
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, Encoding, NvmmaShared, PaddedShared, Shared
 from tilewright.layouts.errors import LayoutError, demand
@@ -24,7 +25,6 @@ from tilewright.layouts.queries import (
 from tilewright.layouts.swizzle import conversion_buffer, scratch_elements
 from tilewright.layouts.walk import shown
 
-Shape = tuple[int, ...]
 LANES, MATRIX_ROWS = 32, 8
 TRAVELS = {
     Movement.NOTHING: "nothing moves: every register keeps its value",

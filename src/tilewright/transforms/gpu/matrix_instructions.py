@@ -14,11 +14,10 @@ from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.core import tile_type
-from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
+from tilewright.ir.types import FLOATS, Shape, Type, bf16, f16, f32, f64, i8, i32
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.transforms.gpu.tile_ops import layout_of
 
-Shape = tuple[int, ...]
 FP8 = frozenset({FLOATS["f8E5M2"], FLOATS["f8E4M3FN"]})
 ALL_FP8 = FP8 | {FLOATS["f8E5M2FNUZ"], FLOATS["f8E4M3FNUZ"]}
 TURING, AMPERE = 75, 80

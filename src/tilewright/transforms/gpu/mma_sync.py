@@ -14,7 +14,7 @@ from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.effects import is_pure
-from tilewright.ir.types import f64
+from tilewright.ir.types import Shape, f64
 from tilewright.layouts.conversion import scale_layout
 from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
 from tilewright.layouts.inference import linear_encoding
@@ -22,7 +22,6 @@ from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu.matrix_instructions import (
     NEWEST,
     MatmulOptions,
-    Shape,
     balanced_warps,
     instruction_shape,
     result_per_cta,

@@ -27,7 +27,7 @@ from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.operands import SEGMENTS
-from tilewright.ir.types import MemDescType, async_token, f32, i1, i32
+from tilewright.ir.types import MemDescType, Shape, async_token, f32, i1, i32
 from tilewright.layouts.encodings import Blocked, Encoding, Linear, TensorMemory, TensorMemoryScales
 from tilewright.layouts.inference import linear_encoding
 from tilewright.layouts.keys import Bases
@@ -38,8 +38,6 @@ from tilewright.transforms.gpu.matrix_instructions import NEWEST, MatmulOptions,
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory
 from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout
-
-Shape = tuple[int, ...]
 
 
 def blocked_access(block: tuple[int, int], shape: Shape, *, warps: int, cga: Bases = ()) -> Blocked:
