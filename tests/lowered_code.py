@@ -29,7 +29,7 @@ GOLDEN = Path(__file__).parent / "goldens" / "cpu" / "compiled.txt"
 
 
 def code_on(*cpus: str) -> pytest.MarkDecorator:
-    """What a test compiles is lowered for these processors as well, and compared."""
+    """The kernels that a test compiles are lowered for these processors as well, and compared."""
     return pytest.mark.code_on(*cpus)
 
 

@@ -1,4 +1,4 @@
-"""What axis info says of each op's result, for operands of all kinds: a claim that gets weaker shows, too."""
+"""The axis info of each op's result, for operands of all kinds, as a golden: a claim that gets weaker shows, too."""
 
 from __future__ import annotations
 

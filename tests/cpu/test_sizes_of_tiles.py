@@ -129,7 +129,7 @@ SIZES: dict[Any, tuple[str, ...]] = {
 
 
 def lines(kernel: Any, values: np.ndarray[Any, Any]) -> Iterator[str]:
-    """What a kernel becomes for each of its sizes."""
+    """The kernel for each of its sizes."""
     for size in SIZES[kernel]:
         constants = dict(zip("RCK", map(int, size.split("x")), strict=False))
         module = ttir(kernel, {"x": values, "out": FLOATS, "n": 64, **constants})

@@ -179,7 +179,7 @@ PICTURES = {
     "eight programs": (4, {(n, 0, 0): [5] for n in range(8)}),
     "nine programs": (4, {(n, 1, 0): [5] for n in range(9)}),
 }
-"""What programs touch, and the distance of rows in memory."""
+"""The memory that programs touch, and the distance of its rows."""
 
 
 def test_pictures(golden: Callable[[str, str], None]) -> None:

@@ -44,12 +44,12 @@ class CachePolicy(NamedTuple):
     @property
     def attribute(self) -> Opaque:
         """The policy in the IR."""
-        told = {"cache_modifier": self.modifier, "l1": self.l1}
+        fields = {"cache_modifier": self.modifier, "l1": self.l1}
         if self.l2 is not None:
-            told |= {"l2_primary": self.l2.primary, "l2_secondary": self.l2.secondary}
-            told["l2_fraction"] = f"{float_text(round_float(self.l2.fraction, f32), f32)} : f32"
-        told["l2_prefetch_size"] = f"{self.prefetch} : i32" if self.prefetch else ""
-        return Opaque(f"#ttng.cache_policy<{', '.join(f'{name} = {word}' for name, word in told.items() if word)}>")
+            fields |= {"l2_primary": self.l2.primary, "l2_secondary": self.l2.secondary}
+            fields["l2_fraction"] = f"{float_text(round_float(self.l2.fraction, f32), f32)} : f32"
+        fields["l2_prefetch_size"] = f"{self.prefetch} : i32" if self.prefetch else ""
+        return Opaque(f"#ttng.cache_policy<{', '.join(f'{name} = {word}' for name, word in fields.items() if word)}>")
 
 
 def cache_policy_of(op: Op) -> CachePolicy:
@@ -64,8 +64,10 @@ def cache_policy_of(op: Op) -> CachePolicy:
 
 
 def _read(text: str) -> CachePolicy:
-    told = dict(_FIELD.findall(text))
+    fields = dict(_FIELD.findall(text))
     l2 = None
-    if "l2_primary" in told:
-        l2 = L2Policy(told["l2_primary"], told["l2_secondary"], float(told["l2_fraction"]))
-    return CachePolicy(told.get("cache_modifier", ""), told.get("l1", ""), l2, int(told.get("l2_prefetch_size", 0)))
+    if "l2_primary" in fields:
+        l2 = L2Policy(fields["l2_primary"], fields["l2_secondary"], float(fields["l2_fraction"]))
+    return CachePolicy(
+        fields.get("cache_modifier", ""), fields.get("l1", ""), l2, int(fields.get("l2_prefetch_size", 0))
+    )

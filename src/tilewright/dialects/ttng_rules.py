@@ -146,7 +146,7 @@ def verify_tensor_core(op: Op) -> None:
     verify_barriers(op)
     groups = operand_groups(op)
     asynchronous = "is_async" in op.attributes
-    require(asynchronous or not groups["barriers"], op, "only one that is_async tells a barrier when it is done")
+    require(asynchronous or not groups["barriers"], op, "only one that is_async signals a barrier when it is done")
     a, b, d = (memdesc(op, groups[name][0]) for name in ("a", "b", "d"))
     if op.name == "ttng.tc_gen5_mma":
         _verify_shapes(op, a, b, d)

@@ -164,9 +164,9 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
 
 def decode_store(instruction: Instruction, code: Decoder) -> Run:
     """st.async… [address], value or {values}, [mbarrier]."""
-    place, given, told = instruction.operands
+    place, given, signalled = instruction.operands
     kind = TYPES[instruction.type]
-    address, barrier = code.address(place), code.address(told)
+    address, barrier = code.address(place), code.address(signalled)
     reads = [code.source(item, f"b{kind.bits}") for item in items_of(given)]
     width = kind.bytes * len(reads)
 
@@ -178,7 +178,7 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
         rows = np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), width)
         for lane, start, key, row in zip(lanes.tolist(), starts.tolist(), keys, rows, strict=True):
             if start // machine.shared.stride != key // machine.shared.stride:
-                machine.fail("mbarrier", "the store tells an mbarrier of a CTA that its bytes do not go to", lane)
+                machine.fail("mbarrier", "the store signals an mbarrier of a CTA that its bytes do not go to", lane)
             index = start + np.arange(width)
             engine_writes(machine, index, row, lane)
             land = partial(engine_has_written, machine, index, row, lane)

@@ -219,10 +219,10 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
     content = piece.fill.copy()
     content[piece.inside] = memory.views[1][offsets]
     content = rounded(piece.element, content)
-    for cta, told in ctas.items():
+    for cta, signalled in ctas.items():
         index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
         engine_writes(machine, index, content, lane)
-        key = int(_indices(machine, machine.shared.address(np.array([barrier]), told), told, lane)[0])
+        key = int(_indices(machine, machine.shared.address(np.array([barrier]), signalled), signalled, lane)[0])
         _check_barrier(machine, key, lane)
         machine.family(StoredMaps).readers[piece.map] += 1
         land = partial(_land_piece, machine, piece.map, index, content, lane)
@@ -318,10 +318,10 @@ def _decode_load(instruction: Instruction, code: Decoder) -> Run:
         for lane in machine.active_lanes(active).tolist():
             piece, address = pieces(machine, lane), one(machine, barrier, lane)
             if chosen is None:
-                cta, told = _owner(machine, int(piece.shared[0]), lane), _owner(machine, address, lane)
-                if told not in (cta, cta ^ 1 if of_pairs else cta):
-                    machine.fail("mbarrier", "the copy tells an mbarrier of a CTA that its bytes do not go to", lane)
-                ctas = {cta: told}
+                cta, signalled = _owner(machine, int(piece.shared[0]), lane), _owner(machine, address, lane)
+                if signalled not in (cta, cta ^ 1 if of_pairs else cta):
+                    machine.fail("mbarrier", "the copy signals an mbarrier of a CTA that its bytes do not go to", lane)
+                ctas = {cta: signalled}
             else:
                 half = _owner(machine, address, lane) & 1
                 ctas = {cta: cta & ~1 | half if of_pairs else cta for cta in named_ctas(machine, chosen, lane)}
@@ -363,8 +363,8 @@ def _decode_between_ctas(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.bulk.shared::cluster.shared::cta.mbarrier… [to], [from], bytes, [barrier]."""
     if instruction.parts[1] == "reduce":
         raise SimulationError("unsupported", "bulk reductions in shared memory are not simulated")
-    target, origin, copied, told, *_ = instruction.operands
-    to, source, barrier = (code.address(operand) for operand in (target, origin, told))
+    target, origin, copied, signalled, *_ = instruction.operands
+    to, source, barrier = (code.address(operand) for operand in (target, origin, signalled))
     size = code.source(copied, "u32")
 
     def run(machine: Machine, active: Mask) -> None:

@@ -26,7 +26,7 @@ class WrongBarrier(Diagnostic):
     """A copy signals a barrier that is shared by other CTAs than copies can signal."""
 
     title = "TMA barrier cga_layout must be {expected}, got {found}"
-    label = "it tells this barrier"
+    label = "it signals this barrier"
     expected: str
     found: str
 

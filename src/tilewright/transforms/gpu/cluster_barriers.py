@@ -62,12 +62,12 @@ def _uses_memory_of_others(op: Op) -> bool:
 
 def _reaches_others(op: Op) -> bool:
     """Whether an op uses the memory, or signals the barriers, of other CTAs."""
-    tells = isinstance(op, TensorCoreMma) and op.multicast
-    tells |= isinstance(op, TensorCoreCommit) and bool(op.buffers)
-    tells |= isinstance(op, (ArriveBarrier, BarrierExpect)) and op.from_cta != ITSELF
+    signals = isinstance(op, TensorCoreMma) and op.multicast
+    signals |= isinstance(op, TensorCoreCommit) and bool(op.buffers)
+    signals |= isinstance(op, (ArriveBarrier, BarrierExpect)) and op.from_cta != ITSELF
     if isinstance(op, InitBarrier):  # of CTAs that share it
         return any(not any(step) for step in cga_layout(encoding(buffer_type(op.barrier).encoding)))
-    return tells or isinstance(op, ClcTryCancel) or _uses_memory_of_others(op)
+    return signals or isinstance(op, ClcTryCancel) or _uses_memory_of_others(op)
 
 
 # After barriers have been set up

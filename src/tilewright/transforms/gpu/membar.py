@@ -153,7 +153,7 @@ def _in_order(before: Op, after: Op) -> bool:
     """Whether the hardware orders the two without a barrier."""
     if isinstance(before, BARRIER_OPS) and isinstance(after, BARRIER_OPS):
         return True
-    # The wait is for the load or the product, or for another one that tells a barrier beside.
+    # The wait is for the load or the product, or for another one that signals a barrier beside.
     return isinstance(before, (*TMA_LOADS, TensorCoreMma)) and isinstance(after, WaitBarrier)
 
 

@@ -89,9 +89,9 @@ def _emit(
     once: str | None,
 ) -> None:
     """One copy: of `size` bytes, of zeros where `mask` is false, by threads for which `once` holds."""
-    told = cache_policy_of(op)
-    hints = l2_hints(lowerer, op, told)
-    cache = "cg" if size == MAX_BYTES and told.modifier != "ca" else "ca"
+    described = cache_policy_of(op)
+    hints = l2_hints(lowerer, op, described)
+    cache = "cg" if size == MAX_BYTES and described.modifier != "ca" else "ca"
     given: list[Typed] = [(SHARED_POINTER, target[0]), (GLOBAL_POINTER, source)]
     if once is None and not hints.suffix:
         given[0] = (SHARED_POINTER, offset(lowerer, *target))
@@ -130,14 +130,14 @@ def _store(lowerer: Lowerer, op: AsyncSharedStore) -> None:
     text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{words.suffix}"
     listed = ", ".join(f"${3 + place}" for place in range(words.number))
     for move in plan.moves:
-        target, told = pointer_to(lowerer, plan, move, where), _told(lowerer, op, plan, move)
+        target, barrier = pointer_to(lowerer, plan, move, where), _signalled_barrier(lowerer, op, plan, move)
         packed = words.pack(lowerer.w, element, [values[register] for register in move.registers])
-        operands = [("i1", condition), ("i32", _number(lowerer, plan, target)), ("i32", told)]
+        operands = [("i1", condition), ("i32", _number(lowerer, plan, target)), ("i32", barrier)]
         operands += [(words.type, word) for word in packed]
         lowerer.assembly(f"@$0 {text} [ $1 ], {f'{{ {listed} }}' if words.number > 1 else listed}, [ $2 ];", operands)
 
 
-def _told(lowerer: Lowerer, op: AsyncSharedStore, plan: Plan, move: Move) -> str:
+def _signalled_barrier(lowerer: Lowerer, op: AsyncSharedStore, plan: Plan, move: Move) -> str:
     """The address of the barrier that counts the bytes of a move, an i32: that of the block where they go."""
     own, w = buffer_pointer(lowerer, op.barrier), lowerer.w
     pointer = own if plan.block is None else in_block(lowerer, own, plan.block, move)

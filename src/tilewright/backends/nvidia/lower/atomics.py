@@ -280,10 +280,10 @@ def _told_to_all(
         lowerer.assembly(text, operands)
     wait = lowerer.barrier if owner is None else partial(cluster_barrier, lowerer)
     wait()
-    told = {number: _read(lowerer, integer, pointer, owner) for number, pointer in pointers.items()}
+    found = {number: _read(lowerer, integer, pointer, owner) for number, pointer in pointers.items()}
     if owner is not None:
         wait()  # what follows may write, or end the block
-    return {number: from_integer(w, element, value) for number, value in told.items()}
+    return {number: from_integer(w, element, value) for number, value in found.items()}
 
 
 def _places(type: Type, size: int) -> Place:

@@ -152,7 +152,7 @@ def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
 def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, given: str) -> None:
     """Arrive at the own barrier, or those of several CTAs, when all threads have come here."""
     lowerer.barrier()
-    if others := _others_told(lowerer, op):
+    if others := _other_ctas(lowerer, op):
         condition, address = _several(lowerer, op.barrier, others)
         operands = [("i1", on_condition(lowerer, condition, op.predicate)), (SHARED_POINTER, address)]
         lowerer.assembly(f"@$0 mbarrier.{action}.shared::cluster.b64 _, [ $1 ]{given};", operands)
@@ -161,7 +161,7 @@ def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, give
         _by_one(lowerer, op, condition, f"mbarrier.{action}.{space_of(op.barrier)}.b64 _, [ $1 ]{given};")
 
 
-def _others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
+def _other_ctas(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
     """The bits of the CTA number in which the CTAs differ whose barriers one CTA signals."""
     return lowerer.target.num_ctas - 1 & ~op.from_cta
 
@@ -195,7 +195,7 @@ def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
 def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
     """Let each thread arrive when its asynchronous copies are complete."""
     if sharers(op.barrier):
-        raise refused(op, f"{op.name} of several blocks", "the copies of a thread tell a barrier of its own block")
+        raise refused(op, f"{op.name} of several blocks", "the copies of a thread signal a barrier of its own block")
     kind = ".noinc" if op.without_increment else ""
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly(f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", operands)

@@ -74,22 +74,24 @@ def _may_run_ahead(first: Sequence[Op], later: Sequence[Op], group: WarpGroup) -
     """Whether `first` of an iteration may stand before `later` of the previous one in the partition of products."""
     others = [op for region in group.regions for op in region.walk() if isinstance(op, (ArriveBarrier, *COPIES))]
     needed = [op for op in others if _ring(op) in _rings(later, WaitBarrier) and isinstance(op, ArriveBarrier)]
-    tellers = [op for op in others if _ring(op) in _rings(first, WaitBarrier)]
-    told, heard = _rings(first, TensorCoreCommit), {_ring(op) for op in tellers}
-    is_told = bool(needed) and heard == _rings(first, WaitBarrier)
+    signals = [op for op in others if _ring(op) in _rings(first, WaitBarrier)]
+    signalled, awaited = _rings(first, TensorCoreCommit), {_ring(op) for op in signals}
+    is_signalled = bool(needed) and awaited == _rings(first, WaitBarrier)
     before = {_ring(op) for op in first if isinstance(op, WaitBarrier) and binary_of(op.phase, "arith.xori")}
-    of_steps = all(isinstance(teller, COPIES) or _ring(teller) in before for teller in tellers)
-    return is_told and of_steps and all(_is_early(teller, needed, told) for teller in tellers)
+    of_steps = all(isinstance(signal, COPIES) or _ring(signal) in before for signal in signals)
+    return is_signalled and of_steps and all(_is_early(signal, needed, signalled) for signal in signals)
 
 
-def _is_early(teller: Op, needed: Collection[Op], told: Collection[Value]) -> bool:
-    """Whether `teller` signals before the products that wait for `needed`; the first of an iteration signals `told`."""
-    is_copy = isinstance(teller, COPIES)
-    if not is_copy and not any(op.block is teller.block and is_behind(op, teller) for op in needed):
+def _is_early(signal: Op, needed: Collection[Op], signalled: Collection[Value]) -> bool:
+    """Whether `signal` comes before the products that wait for `needed`; an iteration first signals `signalled`."""
+    is_copy = isinstance(signal, COPIES)
+    if not is_copy and not any(op.block is signal.block and is_behind(op, signal) for op in needed):
         return False
-    assert teller.block is not None, "the op is in a partition"
-    before = takewhile(lambda op: op is not teller, teller.block)
-    waits = [op for outer in before for op in outer.walk() if isinstance(op, WaitBarrier) and _ring(op) not in told]
+    assert signal.block is not None, "the op is in a partition"
+    before = takewhile(lambda op: op is not signal, signal.block)
+    waits = [
+        op for outer in before for op in outer.walk() if isinstance(op, WaitBarrier) and _ring(op) not in signalled
+    ]
     return not waits if not is_copy else all(buffer_type(_ring(wait)).shape[0] > 1 for wait in waits)
 
 

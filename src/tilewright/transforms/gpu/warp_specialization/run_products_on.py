@@ -40,24 +40,24 @@ def run_products_on(default: Block) -> None:
     for loop in reversed(loops):  # inner ones first: the loops around see what they wait for
         if any(isinstance(op, WarpGroupDot) for op in loop.body):
             launch_wgmmas(loop)
-            _tell_later(loop)
+            _arrive_later(loop)
 
 
-def _tell_later(loop: For) -> None:
+def _arrive_later(loop: For) -> None:
     """Move the ops of `loop` that release a slot to where the products that read it have ended."""
-    for told in _told_too_early(loop):
-        if _places(told) == 1:
-            wait_for(Writer(told), [_waited_for(product, told) for product in _running_at(told)], 0)
-    for told in _told_too_early(loop):
-        wait = _end_behind(told)
+    for arrive in _early_arrivals(loop):
+        if buffer_type(_view(arrive).source).shape[0] == 1:
+            wait_for(Writer(arrive), [_waited_for(product, arrive) for product in _running_at(arrive)], 0)
+    for arrive in _early_arrivals(loop):
+        wait = next(_ends(following(arrive)), None)
         if wait is not None:
-            told.unlink()
-            Writer.behind(wait).insert(told)
+            arrive.unlink()
+            Writer.behind(wait).insert(arrive)
         else:
-            _tell_in_next_step(loop, told)
+            _arrive_in_next_iteration(loop, arrive)
 
 
-def _told_too_early(loop: For) -> list[ArriveBarrier]:
+def _early_arrivals(loop: For) -> list[ArriveBarrier]:
     return [op for op in body_of(loop) if isinstance(op, ArriveBarrier) and _running_at(op)]
 
 
@@ -84,19 +84,10 @@ def _waited_for(product: WarpGroupDot, end: Op) -> Value:
     return value
 
 
-def _places(told: ArriveBarrier) -> int:
-    return buffer_type(_view(told).source).shape[0]
-
-
-def _view(told: ArriveBarrier) -> MemDescIndex:
-    view = told.barrier.op
+def _view(arrive: ArriveBarrier) -> MemDescIndex:
+    view = arrive.barrier.op
     assert view is not None, "each place has a barrier"
     return typed(view, MemDescIndex)
-
-
-def _end_behind(op: Op) -> WarpGroupDotWait | None:
-    """The first wait behind `op` in its block that ends all products before `op`."""
-    return next(_ends(following(op)), None)
 
 
 def _ends(ops: Iterator[Op] | Sequence[Op]) -> Iterator[WarpGroupDotWait]:
@@ -108,23 +99,23 @@ def _ends(ops: Iterator[Op] | Sequence[Op]) -> Iterator[WarpGroupDotWait]:
             yield op
 
 
-def _tell_in_next_step(loop: For, told: ArriveBarrier) -> None:
+def _arrive_in_next_iteration(loop: For, arrive: ArriveBarrier) -> None:
     """Release the slot of this iteration in the next one, or behind `loop` if it is inside another one."""
-    view = _view(told)
+    view = _view(arrive)
     before = add_carried(loop, Writer(loop).constant(0, i32))
     loop.body.terminator.set_operands([*loop.yielded, view.index])
     wait = next(_ends(body_of(loop)))
     at = Writer.behind(wait)
-    _tell(at, told, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
-    told.erase()
+    _arrive(at, arrive, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
+    arrive.erase()
     if isinstance(loop.parent, WarpGroup):
         return  # nobody copies to the place any more
     assert loop.next is not None, "the last products are waited for behind the loop"
     at = Writer.behind(loop.next)
     less = "ult" if "unsignedCmp" in loop.attributes else "slt"
-    _tell(at, told, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
+    _arrive(at, arrive, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
 
 
-def _tell(at: Writer, told: ArriveBarrier, barrier: Value, predicate: Value) -> None:
-    """Arrive at `barrier` if `predicate` holds, as `told` does at its own."""
-    at.op(told.name, [barrier, [predicate]], (), dict(told.attributes))
+def _arrive(at: Writer, arrive: ArriveBarrier, barrier: Value, predicate: Value) -> None:
+    """Arrive at `barrier` if `predicate` holds, as `arrive` does at its own."""
+    at.op(arrive.name, [barrier, [predicate]], (), dict(arrive.attributes))

@@ -263,14 +263,14 @@ def commit(
     w = lowerer.w
     chosen = elected if predicate in (ALWAYS, "1") else w.emit(f"and i1 {elected}, {predicate}")
     address = w.emit(f"ptrtoint {SHARED_POINTER} {buffer_pointer(lowerer, barrier)} to i32")
-    told = _told(lowerer, sources, pairs=pairs)
-    form = "mbarrier::arrive::one.shared::cluster" + (".multicast::cluster" if told else "")
-    text = f"@$0 tcgen05.commit.cta_group::{2 if pairs else 1}.{form}.b64 [$1]{', $2' if told else ''};"
-    mask: list[Typed] = [("i16", w.emit(f"trunc i32 {told} to i16"))] if told else []
+    signalled = _signalled_ctas(lowerer, sources, pairs=pairs)
+    form = "mbarrier::arrive::one.shared::cluster" + (".multicast::cluster" if signalled else "")
+    text = f"@$0 tcgen05.commit.cta_group::{2 if pairs else 1}.{form}.b64 [$1]{', $2' if signalled else ''};"
+    mask: list[Typed] = [("i16", w.emit(f"trunc i32 {signalled} to i16"))] if signalled else []
     lowerer.assembly(text, [("i1", chosen), ("i32", address), *mask])
 
 
-def _told(lowerer: Lowerer, sources: Sequence[Value], *, pairs: bool) -> str:
+def _signalled_ctas(lowerer: Lowerer, sources: Sequence[Value], *, pairs: bool) -> str:
     """The mask of the CTAs whose barriers are signalled, an i32; empty for this one alone."""
     groups = {buffer_layout(buffer_type(source)).free_masks()["block"] | int(pairs) for source in sources} or {pairs}
     masks = [group_mask(lowerer, int(bits)) for bits in sorted(groups) if bits]
