@@ -35,7 +35,6 @@ from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Executor, Interpreter, executes
-from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.ir.operands import operand_groups
 
@@ -256,14 +255,8 @@ def _wait_barrier(machine: Interpreter, op: Op, given: Given) -> Any:
 def _tma_load(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
         target = given["result"]
-        data = _read_block(machine, given["desc"], given["coord"], target, op)
+        data = read_block(machine, given["desc"], given["coord"], target.dtype, op).reshape(target.shape)
         copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
-
-
-def _read_block(
-    machine: Interpreter, descriptor: BlockPointer, coordinates: Sequence[Any], target: Array, op: Op
-) -> Array:
-    return read_block(machine, descriptor, coordinates, target.dtype, op).reshape(target.shape)
 
 
 @executes_by_name("ttng.async_tma_copy_local_to_global")

@@ -55,14 +55,10 @@ def hardware_view(layout: Encoding, shape: Sequence[int]) -> str:
     return "".join(_memory_lines(linear) if isinstance(layout, Shared) else _warp_lines(linear))
 
 
-def _padded(value: int, greatest: int) -> str:
-    return str(value).rjust(len(str(greatest)))
-
-
 def _element(linear: LinearLayout, **place: int) -> list[str]:
     """The coordinates of the element at a place, each as wide as its extent."""
     coordinates = linear.apply(**{name: value for name, value in place.items() if name in linear.columns})
-    return [_padded(value, extent) for value, extent in zip(coordinates, linear.shape, strict=True)]
+    return [str(value).rjust(len(str(extent))) for value, extent in zip(coordinates, linear.shape, strict=True)]
 
 
 def _places(linear: LinearLayout) -> Iterator[tuple[tuple[int, int], list[str]]]:

@@ -203,10 +203,6 @@ def _is_own(value: Any) -> bool:
     return (getattr(value, "__module__", "") or "").partition(".")[0] == OWN_PACKAGE
 
 
-def _is_standard(python: FunctionType) -> bool:
-    return (python.__module__ or "").partition(".")[0] in sys.stdlib_module_names
-
-
 def _module_text(module: ModuleType) -> str:
     """The name of a module, without reading its attributes: `torch.classes` takes any attribute for a class."""
     return f"module({vars(module).get('__name__')})"
@@ -298,7 +294,7 @@ class _Walk:
         """
         if _is_own(python) or python in _under_way:
             return _qualified(python)
-        if _is_standard(python):
+        if (python.__module__ or "").partition(".")[0] in sys.stdlib_module_names:
             return f"{_qualified(python)} of Python {sys.version}"
         found = dependencies(python)
         for (name, _), (value, namespace) in found.globals.items():

@@ -78,7 +78,10 @@ def load(
         raise SemanticError(OtherNeedsMask())
     kind = pointee_of(pointer, "load")
     if kind.is_block():
-        return _load_block(pointer, kind, mask, other, boundary_check, padding_option, attributes)
+        if mask is not None or other is not None:
+            raise SemanticError(NotForBlockPointers("mask" if mask is not None else "other", pointer.type))
+        _describe_bounds(kind, boundary_check, padding_option, attributes)
+        return build("tt.load", [pointer.handle], kind, attributes)
     _refuse_block_options(pointer, boundary_check, padding_option)
     is_boolean = kind is int1
     if is_boolean:
@@ -114,7 +117,11 @@ def store(
     kind = pointee_of(pointer, "store")
     check_writable(pointer)
     if kind.is_block():
-        _store_block(pointer, kind, value, mask, boundary_check, attributes)
+        if mask is not None:
+            raise SemanticError(NotForBlockPointers("mask", pointer.type))
+        _describe_bounds(kind, boundary_check, "", attributes)
+        tile = broadcast_to(_elements(value, kind.element_ty, kind), kind.shape)
+        active().emit("tt.store", [pointer.handle, tile.handle], (), attributes)
         return
     _refuse_block_options(pointer, boundary_check, "")
     if kind is int1:
@@ -217,21 +224,6 @@ def checked_axes(boundary_check: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
-def _load_block(
-    pointer: Tile,
-    kind: block_type,
-    mask: Any,
-    other: Any,
-    boundary_check: Any,
-    padding_option: Any,
-    attributes: Attributes,
-) -> Tile:
-    if mask is not None or other is not None:
-        raise SemanticError(NotForBlockPointers("mask" if mask is not None else "other", pointer.type))
-    _describe_bounds(kind, boundary_check, padding_option, attributes)
-    return build("tt.load", [pointer.handle], kind, attributes)
-
-
 def _describe_bounds(kind: block_type, boundary_check: Any, padding_option: Any, attributes: Attributes) -> None:
     padding = unwrap(padding_option)
     axes = checked_axes(boundary_check, len(kind.shape))
@@ -252,16 +244,6 @@ def padding_attribute(function: str, padding: Any, element: dtype) -> Attributes
     if padding == "nan" and element.integer:
         raise SemanticError(BadArgument(function, "padding_option", padding, "zero: integers have no NaN"))
     return {"padding": Keyword(PADDINGS[padding])}
-
-
-def _store_block(
-    pointer: Tile, kind: block_type, value: Any, mask: Any, boundary_check: Any, attributes: Attributes
-) -> None:
-    if mask is not None:
-        raise SemanticError(NotForBlockPointers("mask", pointer.type))
-    _describe_bounds(kind, boundary_check, "", attributes)
-    tile = broadcast_to(_elements(value, kind.element_ty, kind), kind.shape)
-    active().emit("tt.store", [pointer.handle, tile.handle], (), attributes)
 
 
 def _elements(value: Any, kind: dtype, like: AnyType) -> Tile:

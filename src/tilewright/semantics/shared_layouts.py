@@ -266,16 +266,12 @@ class TensorMemoryScalesLayout(Layout):
         return f"TLS{rows_text(self.cga_layout)}TLS"
 
 
-def _nvmma(layout: NvmmaShared) -> SharedLayout:
-    flags = layout.tile_rank, layout.transposed, layout.fp4_padded
-    return NVMMASharedLayout(layout.swizzling_byte_width, layout.element_bit_width, *flags, layout.cga)
-
-
 def memory_layout_of(encoding: Encoding, shape: tuple[int, ...]) -> SharedLayout:
     """The value that stands for the layout of a buffer of `shape`."""
     match encoding:
         case NvmmaShared():
-            return _nvmma(encoding)
+            flags = encoding.tile_rank, encoding.transposed, encoding.fp4_padded
+            return NVMMASharedLayout(encoding.swizzling_byte_width, encoding.element_bit_width, *flags, encoding.cga)
         case SwizzledShared():
             swizzle = encoding.vec, encoding.per_phase, encoding.max_phase
             return SwizzledSharedLayout(*swizzle, encoding.order, encoding.cga)

@@ -53,7 +53,7 @@ class Progress:
             stream = _watched()
             if stream is None:
                 return
-            self._bar = _bar_of(stream, self._title, self._total, elapsed)
+            self._bar = (Line if find_spec("tqdm") is None else OfTqdm)(stream, self._title, self._total, elapsed)
         self._bar.show(done)
 
     def write(self, text: str) -> None:
@@ -148,10 +148,6 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _bar_of(stream: TextIO, title: str, total: int, elapsed: float) -> Bar:
-    return (Line if find_spec("tqdm") is None else OfTqdm)(stream, title, total, elapsed)
 
 
 def _watched() -> TextIO | None:

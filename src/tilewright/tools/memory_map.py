@@ -188,13 +188,9 @@ def _runs(access: Access, row: int) -> list[tuple[tuple[Program, ...], int, int,
         else:
             pieces.append((owners[element], element, element + 1))
     return [
-        (tuple(order[number] for number in owned), begin, end, _hue(owned[0], len(order)))
+        (tuple(order[number] for number in owned), begin, end, 200 + owned[0] * 360 // max(1, len(order)))
         for owned, begin, end in pieces
     ]
-
-
-def _hue(number: int, count: int) -> int:
-    return 200 + number * 360 // max(1, count)
 
 
 def _rectangle(run: tuple[tuple[Program, ...], int, int, int], row: int, first_row: int, cell: int) -> str:

@@ -223,7 +223,9 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
         index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
         engine_writes(machine, index, content, lane)
         key = int(_indices(machine, machine.shared.address(np.array([barrier]), signalled), signalled, lane)[0])
-        _check_barrier(machine, key, lane)
+        fault = machine.shared.look(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
+        if fault is not None:
+            machine.fail(fault.kind, f"the mbarrier: {fault.text}", lane)
         machine.family(StoredMaps).readers[piece.map] += 1
         land = partial(_land_piece, machine, piece.map, index, content, lane)
         machine.family(MBarriers).bytes_later(key, lane, piece.counted, land)
@@ -240,12 +242,6 @@ def _watch_load(machine: Machine, offsets: Array, lane: int) -> None:
 def _land_piece(machine: Machine, map: int, index: Array, content: Array, lane: int, time: int) -> None:
     machine.family(StoredMaps).readers[map] -= 1
     engine_has_written(machine, index, content, lane, time)
-
-
-def _check_barrier(machine: Machine, key: int, lane: int) -> None:
-    fault = machine.shared.look(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
-    if fault is not None:
-        machine.fail(fault.kind, f"the mbarrier: {fault.text}", lane)
 
 
 def store_piece(machine: Machine, piece: Piece, lane: int, operation: str) -> None:

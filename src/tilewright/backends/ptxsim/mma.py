@@ -117,14 +117,10 @@ GROUP = 8
 LANES = 32
 
 
-def _per_word(bits: int) -> int:
-    return max(1, 32 // bits)
-
-
 @cache
 def first_operand(rows: int, depth: int, bits: int) -> tuple[Places, Places]:
     """Row and place in the depth, by lane, register and element of the register."""
-    per_word, repeats = _per_word(bits), rows // GROUP
+    per_word, repeats = max(1, 32 // bits), rows // GROUP
     registers = rows * depth // LANES // per_word
     lane, register, element = np.ogrid[:LANES, :registers, :per_word]
     row = lane // 4 + GROUP * (register % repeats) + 0 * element

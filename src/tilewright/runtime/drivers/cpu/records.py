@@ -277,16 +277,13 @@ class RecordIndex:
         """The address of the empty entry where a RECORD belongs."""
         mask = self.size - 1
         number = RECORD.read(record.address, "hash") & mask
-        while self._entry(number):
+        while ctypes.c_uint64.from_address(self.address + INDEX.size + 8 * number).value:
             number = (number + 1) & mask
         return self.address + INDEX.size + 8 * number
 
     def enter(self, record: Memory) -> None:
         """Puts a RECORD into an index that native code does not have yet."""
         write_word(self.place_for(record), record.address)
-
-    def _entry(self, number: int) -> int:
-        return ctypes.c_uint64.from_address(self.address + INDEX.size + 8 * number).value
 
 
 def launch_record(
