@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilewright.dialects.arith import (
+    Binary,
     Bitwise,
     Compare,
     CompareFloats,
@@ -26,7 +29,7 @@ from tilewright.ir.declare import OPS, Effect
 from tilewright.ir.effects import effect_of
 from tilewright.ir.fields import Operand
 from tilewright.ir.parser import parse_module
-from tilewright.ir.types import FunctionType, i1, i32
+from tilewright.ir.types import FunctionType, f32, i1, i32
 
 TEXT = """
 module {
@@ -142,3 +145,28 @@ def test_assembly_without_pure_may_do_anything() -> None:
         module = parse_module(f"tt.func @f(%a: i32) {{\n  {line}\n  tt.return\n}}")
         (assembly,) = [op for op in module.walk() if op.name == "tt.elementwise_inline_asm"]
         assert effect_of(assembly) is effect
+
+
+NUMBERS = {
+    i32: np.array([-(2**31), -7, -1, 0, 1, 2, 9, 31, 2**31 - 1], np.int32),
+    f32: np.array([-np.inf, -1.5, 0, 0.1, 1, 2.5, 1e9, np.inf, np.nan], np.float32),
+}
+
+
+def test_an_op_is_commutative_exactly_if_it_computes_so() -> None:
+    """What is declared to be associative or idempotent computes so, too."""
+    kinds = {name: found.kind or Op for name, found in OPS.items() if found.semantics}
+    binary = [name for name, kind in kinds.items() if issubclass(kind, Binary) and not issubclass(kind, Compare)]
+    assert {"arith.addi", "arith.shli", "arith.minnumf", "tt.mulhiui", "tt.precise_divf"} <= {*binary}
+    for name in binary:
+        definition = OPS[name]
+        type = f32 if name.endswith("f") else i32
+        op = Op.create(name, (), (type,))
+        b, a = np.meshgrid(NUMBERS[type], NUMBERS[type])
+        with np.errstate(all="ignore"):
+            found = definition.semantics(op, a, b)
+            assert definition.commutative == np.array_equal(found, found.T, equal_nan=True), name
+            assert not definition.idempotent or np.array_equal(found.diagonal(), NUMBERS[type], equal_nan=True), name
+            for c in NUMBERS[type] if definition.associative else ():
+                right = definition.semantics(op, a, definition.semantics(op, b, np.full_like(a, c)))
+                np.testing.assert_array_equal(definition.semantics(op, found, np.full_like(a, c)), right, name)

@@ -128,7 +128,9 @@ def test_names_come_from_locations_without_their_number() -> None:
 #loc1 = loc("x"("k.py":3:4))
 """
     module = parse_module(text)
-    assert next(op for op in module.walk() if op.results).result.name == "x"
+    added = next(op for op in module.walk() if op.results)
+    assert added.result.name == "x"
+    assert added.location == NameLocation("x", HERE)
 
 
 def test_attribute_texts() -> None:

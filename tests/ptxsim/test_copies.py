@@ -127,15 +127,19 @@ def test_wrong_byte_counts_are_deadlocks(size: str, missing: str) -> None:
     assert line.endswith(f": the mbarrier at shared address 0x1000, phase 0 (parity 0), wants {missing}")
 
 
-def test_a_deadlock_says_what_each_warp_waits_for() -> None:
-    """The first warp waits at an mbarrier for the second one, which waits for it at a barrier."""
-    waits = "setp.lt.u32 %p3, %r0, 32; @!%p3 bra $others;" + WAIT + "$others: bar.sync 2, 128;"
+@pytest.mark.quick
+@pytest.mark.parametrize(("warp", "chosen"), [(0, "setp.lt.u32 %p3, %r0, 32;"), (3, "setp.ge.u32 %p3, %r0, 96;")])
+def test_a_deadlock_says_what_each_warp_waits_for(warp: int, chosen: str) -> None:
+    """One warp waits at an mbarrier for another one, which waits for it at a barrier."""
+    waits = f"{chosen} @!%p3 bra $others; {WAIT} $others: bar.sync 2, 128;"
     arrival = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r20];"
     with pytest.raises(SimulationError, match="deadlock") as caught:
         copied(INIT.replace("COUNT", "2") + arrival + waits, threads=128, shared=8192)
-    first, *others = (line.partition(": ")[::2] for line in caught.value.waiting)
-    assert first[0].startswith("warp 0 of CTA (0, 0, 0), PTX line ")
-    assert first[1] == "the mbarrier at shared address 0x1000, phase 0 (parity 0), wants 1 more of 2 arrivals"
+    lines = [line.partition(": ")[::2] for line in caught.value.waiting]
+    ((where, what),) = [line for line in lines if "mbarrier" in line[1]]
+    others = [line for line in lines if line[0] != where]
+    assert where.startswith(f"warp {warp} of CTA (0, 0, 0), PTX line ")
+    assert what == "the mbarrier at shared address 0x1000, phase 0 (parity 0), wants 1 more of 2 arrivals"
     assert [what for _, what in others] == ["bar.sync 2, 128"]
     assert str(caught.value).endswith("  " + caught.value.waiting[-1])
 

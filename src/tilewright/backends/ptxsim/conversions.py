@@ -35,8 +35,7 @@ def decode_convert(instruction: Instruction, code: Decoder) -> Run:
         return _decode_pack(instruction, code)
     if instruction.has("rs"):
         raise SimulationError("unsupported", "conversions with stochastic rounding are not simulated")
-    names = [part for part in instruction.parts if part in TYPES]
-    result, source = names[:2]
+    result, source = (part for part in instruction.parts if part in TYPES)
     if result in PAIRS or source in PAIRS:
         return _decode_pair(instruction, code, result, source)
     to, of = TYPES[result], TYPES[source]
