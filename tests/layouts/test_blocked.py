@@ -11,10 +11,12 @@ from tilewright.layouts.blocked import (
     is_split_by_thread,
     joined,
     split,
+    split_over_ctas,
     transposed,
     with_dim,
 )
 from tilewright.layouts.encodings import Blocked
+from tilewright.layouts.keys import Bases
 from tilewright.layouts.walk import shape_of_block
 
 
@@ -54,3 +56,22 @@ def test_neighbours() -> None:
     assert transposed(layout, (1, 0)) is Blocked((4, 1), (16, 2), (1, 4), (0, 1), ((0, 1),))
     assert transposed(transposed(layout, (1, 0)), (1, 0)) is layout
     assert with_dim(layout, 1) is Blocked((1, 1, 4), (2, 1, 16), (4, 1, 1), (0, 1, 2), ((1, 0, 0),))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("shape", "size", "order", "blocks", "bases"),
+    [
+        ((4, 64), (2, 4), (1, 0), 1, ()),
+        ((4, 64), (2, 4), (1, 0), 2, ((1, 0),)),
+        ((4, 64), (2, 4), (1, 0), 8, ((0, 1), (0, 2), (1, 0))),
+        ((4, 64), (2, 4), (0, 1), 8, ((0, 1), (0, 2), (0, 4))),
+        ((2, 4), (2, 2), (1, 0), 8, ((0, 1), (0, 0), (0, 0))),
+        ((2, 4), (4, 8), (0, 1), 2, ((0, 0),)),
+    ],
+)
+def test_a_tile_is_divided_among_blocks(
+    shape: tuple[int, ...], size: tuple[int, ...], order: tuple[int, ...], blocks: int, bases: Bases
+) -> None:
+    """Its slowest dimension first, as far as threads have something to do; further blocks have copies."""
+    assert split_over_ctas(shape, size, order, blocks) == bases

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from tilewright.semantics.running_sums import running_type
 from tilewright.semantics.tensor_descriptors import descriptor_type
 from tilewright.semantics.tma_descriptors import tma_type
 from tilewright.semantics.types import block_type, dtype, float16, float32, int8, pointer_type
+from tilewright.support.diagnostics import SemanticError
 
 PLAIN = gl.BlockedLayout([1, 4], [4, 8], [2, 1], [1, 0])
 MMA = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
@@ -99,3 +101,17 @@ def test_constants_answer_as_numbers_do() -> None:
     assert [getattr(each, "value", each) for each in row] == [4, 5, 6]
     called = constexpr(max)(4, 9)
     assert getattr(called, "value", called) == 9
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("element", "shape", "layout", "said"),
+    [
+        (32, [64, 16], SWIZZLED, "'element_ty' to be a dtype but got 32"),
+        (float16, [64, 0.5], SWIZZLED, "'shape' must be integers but got [64, 0.5]"),
+        (float16, [64, 16], BLOCKED, "'layout' to be a SharedLayout but got"),
+    ],
+)
+def test_types_of_buffers_say_what_they_are_made_of(element: Any, shape: Any, layout: Any, said: str) -> None:
+    with pytest.raises(SemanticError, match=re.escape(said)):
+        buffer_type(element, shape, layout, [64, 16])

@@ -13,6 +13,7 @@ import pytest
 import tilewright
 from tilewright import knobs
 from tilewright.support import knobs as same_knobs
+from tilewright.support.nvidia_tools import NvidiaTool
 from tilewright.tools.settings_table import page
 
 pytestmark = pytest.mark.quick
@@ -318,3 +319,12 @@ def test_a_chain_of_hooks_takes_a_function() -> None:
     assert knobs.runtime.launch_enter_hook is mine
     with pytest.raises(TypeError, match="a hook is a function, a HookChain or None, and 3 is a int"):
         knobs.runtime.launch_enter_hook = 3
+
+
+def test_a_tool_is_the_one_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def from_path(path: str) -> NvidiaTool | None:
+        return NvidiaTool(path, "12.8") if path == "/here/assembler" else None
+
+    monkeypatch.setattr(NvidiaTool, "from_path", staticmethod(from_path))
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/here/assembler")
+    assert knobs.nvidia.ptxas == ("/here/assembler", "12.8")
