@@ -47,6 +47,20 @@ def test_a_half_of_the_registers_for_each_half_of_the_columns() -> None:
 
 
 @gluon.jit
+def layout_for(WARPS: gl.constexpr):
+    buffer = allocate_tensor_memory(gl.float32, (128, 128), layout=TensorMemoryLayout((128, 128), col_stride=1))
+    layout: gl.constexpr = buffer.get_reg_layout(num_warps=WARPS)
+    buffer.store(gl.zeros((128, 128), gl.float32, layout=layout))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("warps", [2, 6, 12])
+def test_the_number_of_warps_is_a_power_of_two(warps: int) -> None:
+    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match="a power of two and >= 4"):
+        layout_for[(1,)](WARPS=warps)
+
+
+@gluon.jit
 def split_too_far(M: gl.constexpr, N: gl.constexpr, DTYPE: gl.constexpr):
     buffer = allocate_tensor_memory(DTYPE, (M, N), layout=TensorMemoryLayout((M, N), col_stride=1))
     layout: gl.constexpr = buffer.get_reg_layout(instr_variant="32x32b_splitn")

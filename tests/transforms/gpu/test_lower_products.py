@@ -18,6 +18,7 @@ from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.gpu.pipelining.assign_latencies import assign_latencies
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
+from tilewright.transforms.gpu.pipelining.lower_products import Rings, _has_room
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, STAGE
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
@@ -216,3 +217,11 @@ def test_sums_have_one_place_where_tensor_memory_has_no_room_for_two() -> None:
     changes = (BRANCH, (PRODUCT, PRODUCT.replace("%add", "%false")), full, layout)
     assert latencies(*changes) == [(None, 1)]
     assert "!ttg.memdesc<128x64xf32" in print_op(lowered(*changes))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("left", "has_room"), [(-1, True), (0, False), (255, False), (256, True)])
+def test_barriers_need_room_beside_the_rings(left: int, has_room: bool) -> None:
+    """Rings that have no room without products that run on do not count: the kernel is refused anyway."""
+    rings = Rings(loads=(), ahead=(), kept={}, places={}, bytes=227 * 1024 - left)
+    assert _has_room([], rings) == has_room

@@ -94,7 +94,7 @@ def lower_products(loop: For, schedule: Schedule, rings: Rings) -> bool:
     if not all(_keeps_order(alloc, loop, schedule, places=2) for alloc in placed):
         return False
     known = [op for op in products if State.UNKNOWN not in {state_of(v, loop, rings.loads) for v in factors(op)}]
-    running = known if _has_room(known, loop, rings) else []
+    running = known if _has_room(known, rings) else []
     for root in dict.fromkeys(root_of(value).op for op in running for value in factors(op)):
         if isinstance(root, TmemAlloc) or (isinstance(root, LocalAlloc) and root not in rings.kept):
             _in_front(root, loop, schedule)  # type: ignore[type-var]  # either class, but the same
@@ -113,7 +113,7 @@ def _taken_marks(loop: For) -> list[TensorCoreMma]:
     return [op for op in marked if may_run_on(op, loop)]
 
 
-def _has_room(products: list[TensorCoreMma], loop: For, rings: Rings) -> bool:
+def _has_room(products: list[TensorCoreMma], rings: Rings) -> bool:
     """Whether shared memory has room for a place more in each ring that `products` read."""
     buffers = (root_of(value).op for op in products for value in factors(op) if is_in_shared_memory(value))
     allocs = {alloc for alloc in buffers if isinstance(alloc, LocalAlloc)}
