@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,30 @@ from tilewright.language.gluon.nvidia.blackwell import (
     tcgen05_mma,
 )
 from tilewright.language.gluon.nvidia.hopper import async_copy, cluster, fence_async_shared, mbarrier, tma
+from tilewright.tools.main import main
+
+
+@gluon.jit
+def sum_of_two_layouts(out, OTHER: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 2], [4, 8], [4, 1], [1, 0])
+    rows = gl.arange(0, 16, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, 32, layout=gl.SliceLayout(0, OTHER))[None, :]
+    gl.store(out + rows, rows + columns)
+
+
+@pytest.mark.quick
+def test_the_message_about_two_layouts_has_the_command_that_draws_both(capsys: pytest.CaptureFixture[str]) -> None:
+    other = gl.BlockedLayout([1, 1], [1, 32], [1, 4], [1, 0])
+    with tilewright.simulate("cuda:90"), pytest.raises(tilewright.CompilationError) as caught:
+        sum_of_two_layouts[(1,)](np.zeros(16, np.int32), OTHER=other)
+    text = str(caught.value)
+    assert "gl.store(out + rows, rows + columns)" in text
+    (command,) = [line for line in text.splitlines() if line.startswith("  tilewright layout ")]
+    assert main(shlex.split(command)[1:]) == 0
+    drawn = capsys.readouterr().out
+    assert "warpsPerCTA = [4, 1]" in drawn
+    assert "warpsPerCTA = [1, 4]" in drawn
+    assert "conversion: values go through shared memory" in drawn
 
 
 @gluon.jit

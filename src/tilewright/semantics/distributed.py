@@ -15,7 +15,7 @@ from tilewright.ir.types import Shape, TensorType
 from tilewright.layouts import inference
 from tilewright.layouts.encodings import Blocked, Distributed, Encoding, LayoutError, Slice
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.errors import WrongLayout
+from tilewright.semantics.errors import LayoutsDiffer, WrongLayout
 from tilewright.semantics.layout_values import (
     AutoLayout,
     CoalescedLayout,
@@ -155,8 +155,12 @@ def common_layout(left: AnyType, right: AnyType) -> DistributedLayout:
         found = first
     elif isinstance(first, AutoLayout):
         found = second
-    else:
+    elif isinstance(first, OPEN) or isinstance(second, OPEN):
         raise SemanticError(WrongLayout(f"Layout mismatch in broadcast: {first} vs {second}"))
+    else:
+        shape = "x".join(str(max(extents)) for extents in zip(left.shape, right.shape, strict=False))
+        texts = first.encoding.text, second.encoding.text
+        raise SemanticError(LayoutsDiffer(str(first), str(second), *texts, shape))
     assert isinstance(found, DistributedLayout), "tiles have such layouts"
     return found
 

@@ -200,14 +200,30 @@ class WrongLayout(Diagnostic):
 
     title = "the layouts do not fit"
     label = "{problem}"
-    help = "gl.convert_layout(x, layout) moves a tile to another layout; `{package} layout` draws them"
+    help = "gl.convert_layout(x, layout) moves a tile to another layout; `tilewright layout` draws them"
     problem: str
+
+
+class LayoutsDiffer(Diagnostic):
+    """Two tiles of one operation with different layouts; the sentence is Triton's."""
+
+    title = "the layouts do not fit"
+    label = "Layout mismatch in broadcast: {left} vs {right}"
+    help = (
+        "gl.convert_layout(x, layout) moves a tile to another layout; this draws both of them:\n"
+        "  tilewright layout '{first}' --shape {shape} --to '{second}'"
+    )
+    left: str
+    right: str
+    first: str
+    second: str
+    shape: str
 
 
 class LayoutsInConflict(Diagnostic):
     title = "the uses of a tile want different layouts"
     label = "found conflicting encodings for value: {left} and {right}"
-    help = "gl.convert_layout(x, layout) moves a tile to another layout; `{package} layout` draws them"
+    help = "gl.convert_layout(x, layout) moves a tile to another layout; `tilewright layout` draws them"
     left: str
     right: str
 
