@@ -192,6 +192,23 @@ def test_copies_that_run_on_are_as_large_as_holes_allow(padding: int, size: int)
 
 
 @gluon.jit
+def beside_memory_that_is_taken_up(out, SIZE: gl.constexpr):
+    bar = mbarrier.allocate_mbarrier()
+    taken = gl.allocate_shared_memory(gl.int64, [SIZE], bar.layout)
+    gl.store(out, 1.0)
+    taken._keep_alive()
+
+
+def test_a_buffer_that_only_takes_up_memory_has_any_extent() -> None:
+    """Triton's test of cluster launch control allocates one, so that one CTA runs on a multiprocessor."""
+    out = np.zeros(1, np.float32)
+    with tilewright.simulate("cuda:100"):
+        kernel = beside_memory_that_is_taken_up[(1,)](out, SIZE=29024)
+    assert out[0] == 1
+    assert 29024 * 8 <= kernel.metadata.shared < 29024 * 8 + 64
+
+
+@gluon.jit
 def part_of_a_part(out, SHARED: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
     turned = gl.allocate_shared_memory(gl.int32, [16, 32], SHARED).permute((1, 0))

@@ -16,7 +16,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType, i32
 from tilewright.layouts import inference
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import Encoding, PaddedShared
+from tilewright.layouts.encodings import Encoding, NvmmaShared
 from tilewright.layouts.tensor_memory import held_bits
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
@@ -173,8 +173,8 @@ def allocate(kind: buffer_type, value: Tile | None = None) -> Any:
     """
     name = "ttg.local_alloc" if kind.space == SHARED else "ttng.tmem_alloc"
     layout: Encoding = kind.layout.encoding
-    if kind.space == SHARED and not (isinstance(layout, PaddedShared) and layout.block):
-        # Triton allocates padded buffers whose CTAs overlap; here the verifier refuses them.
+    if isinstance(layout, NvmmaShared):
+        # Others may have any extents, as a buffer has that only takes up memory.
         checked(lambda: to_linear_layout(layout, tuple(kind.shape[-layout.rank :])))
     return made(name, [] if value is None else [value.handle], kind)
 
