@@ -24,7 +24,7 @@ from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_wo
 from tilewright.backends.cpu.dot.packing_choice import are_apart, packing_pays_off
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
-from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, Offset, Prefetch, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, Offset, Prefetch, behind, carry, each, plus, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import PAGE, SINGLE_ROW
@@ -290,14 +290,14 @@ def _blocks(
             count = spec.m // plan.shape.rows * plan.panels
             prefetch_shares(ops, tiles, plus(ops, times(ops, i, plan.panels), p), count, result)
 
-        def block(p: Offset, _: list[Value]) -> list[Value]:
+        with each(ops, whole, nonempty=spec.columns is None) as p:
             if soon:
                 fetch(p, ahead, result)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init, plan.adds_last)
             product(shape, panel=panel(p), block=place, parts=parts(first, p))
-            return []
-
-        def vector(v: Offset, _: list[Value]) -> list[Value]:
+        if rest_of_columns == 0:
+            return
+        with each(ops, rest_of_columns, nonempty=False) as v:
             if asks_both(soon) and goes_on is not None:
                 with ops.branch(goes_on) as branch, branch.then():
                     fetch(whole, soon[:1])
@@ -305,11 +305,6 @@ def _blocks(
             part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
             place = Block(near, row_bytes, spec.zero_init, by.group > 1)
             product(one, panel=part, block=place)
-            return []
-
-        repeat(ops, whole, block, nonempty=spec.columns is None)
-        if rest_of_columns != 0:
-            repeat(ops, rest_of_columns, vector, nonempty=False)
 
     half_block = partial(_half_block, ops, plan, rows, panel, c, columns=(whole, rest_of_columns))
     _every_row(ops, plan, blocks, half_block, prefetch)
@@ -326,24 +321,19 @@ def _every_row(
     spec, height = plan.spec, plan.shape.rows
     full, rest = divmod(spec.m, height)
 
-    def full_row(i: Offset, _: list[Value]) -> list[Value]:
+    short = rest or plan.half_rows
+    count = full if spec.rows is None else ops.udiv(ops.add(spec.rows, height - 1 - short), height)
+    with each(ops, count, nonempty=spec.rows is None) as i:
         blocks(i, plan.shape, prefetch)
-        return []
-
     if spec.rows is None:
-        repeat(ops, full, full_row)
         if rest:
             blocks(full, replace(plan.shape, rows=rest), ())
-        return
-    short = rest or plan.half_rows
-    count = ops.udiv(ops.add(spec.rows, height - 1 - short), height)
-    repeat(ops, count, full_row, nonempty=False)
-    if short:
+    elif short:
         with ops.branch(ops.compare("sgt", ops.number(spec.rows), ops.mul(count, height))) as branch, branch.then():
             if rest:
                 blocks(count, replace(plan.shape, rows=rest), prefetch)
             else:
-                half_block(count)
+                half_block(ops.number(count))
 
 
 def _rows_from(ops: LoopBuilder, plan: Plan, rows: Rows, first: Offset) -> Rows:
@@ -374,7 +364,9 @@ def _half_block(
     here = _rows_from(ops, plan, rows, first)
     start, offsets = behind(ops, c, first, spec.c_stride * c_bytes), here.offsets(ops, one.rows)
 
-    def vector(v: Offset, _: list[Value]) -> list[Value]:
+    whole, rest = columns
+    count = plus(ops, times(ops, whole, plan.shape.vectors), rest)
+    with each(ops, count, nonempty=spec.columns is None) as v:
         at = ops.number(v)
         part = panel(ops.lshr(at, bits)).behind(
             ops, times(ops, ops.and_(at, plan.shape.vectors - 1), one.columns * by.word_bytes)
@@ -382,10 +374,6 @@ def _half_block(
         near = behind(ops, start, v, one.columns * c_bytes)
         place = Block(near, spec.c_stride * c_bytes, spec.zero_init, by.group > 1)
         block_of_c(ops, by, one, groups=plan.depth, rows=here, row_offsets=offsets, panel=part, block=place)
-        return []
-
-    whole, rest = columns
-    repeat(ops, plus(ops, times(ops, whole, plan.shape.vectors), rest), vector, nonempty=spec.columns is None)
 
 
 def _has_few_rows(ops: LoopBuilder, plan: Plan, count: Offset) -> Value:
@@ -405,20 +393,13 @@ def _row_by_row(
     shape = Shape(1, min(spec.n // lanes, chains), lanes)
     c_bytes = by.accumulator.bits // 8
 
-    def row(r: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, count, nonempty=False) as r:
         here = replace(rows, pointer=behind(ops, rows.pointer, r, rows.row_bytes))
         start = behind(ops, c, r, spec.c_stride * c_bytes)
-
-        def columns(p: Offset, _: list[Value]) -> list[Value]:
+        with each(ops, spec.n // shape.columns) as p:
             part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
             place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init, by.group > 1)
             block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
-            return []
-
-        repeat(ops, spec.n // shape.columns, columns)
-        return []
-
-    repeat(ops, count, row, nonempty=False)
 
 
 def _columns(ops: LoopBuilder, plan: Plan) -> tuple[Offset, Offset]:
@@ -454,18 +435,12 @@ def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Va
         if spec.zero_init is not True:
             held = ops.load(acc, place, align=acc_bytes)
             start = held if spec.zero_init is False else ops.select(spec.zero_init, start, held)
-        (total,) = repeat(ops, spec.k, step, [start])
+        (total,) = carry(ops, spec.k, step, [start])
         ops.store(total, place, align=acc_bytes)
 
-    def row(i: Offset, _: list[Value]) -> list[Value]:
-        def column(j: Offset, _: list[Value]) -> list[Value]:
-            element(i, j)
-            return []
-
-        repeat(ops, spec.n, column)
-        return []
-
-    repeat(ops, spec.m if spec.rows is None else spec.rows, row, nonempty=spec.rows is None)
+    rows = spec.m if spec.rows is None else spec.rows
+    with each(ops, rows, nonempty=spec.rows is None) as i, each(ops, spec.n) as j:
+        element(i, j)
 
 
 def _strides(ops: LoopBuilder, type: Type, stride: Offset, *, transposed: bool) -> tuple[Offset, Offset]:

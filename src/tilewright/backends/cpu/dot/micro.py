@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
-from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
+from tilewright.backends.cpu.dot.spec import Offset, behind, carry, times
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL, CpuCosts
 from tilewright.backends.llvm.machine import Target
@@ -213,14 +213,14 @@ def block_of_c(
         return [behind(ops, a, rows.step_bytes), behind(ops, b, panel.step_bytes), *sums]
 
     if parts is None:
-        _, _, *sums = repeat(ops, groups, step, [rows.pointer, panel.pointer, *starts])
+        _, _, *sums = carry(ops, groups, step, [rows.pointer, panel.pointer, *starts])
     else:
         each = parts
 
         def part(number: Offset, carried: list[Value]) -> list[Value]:
-            return repeat(ops, groups, step, [each.rows_of(ops, number), each.panel_of(ops, number), *carried])[2:]
+            return carry(ops, groups, step, [each.rows_of(ops, number), each.panel_of(ops, number), *carried])[2:]
 
-        sums = repeat(ops, parts.count, part, starts)
+        sums = carry(ops, parts.count, part, starts)
     if by.square:
         sums = _rows_of_matrices(ops, shape, sums)
     for value, place in zip(_final_values(ops, by, shape, places, sums, block), places, strict=True):
@@ -262,7 +262,7 @@ def _corrections(ops: LoopBuilder, by: Arithmetic, shape: Shape, parts: Parts, c
         more = _load_all(ops, by, shape, place, columns)
         return [ops.add(held, value) for held, value in zip(carried, more, strict=True)]
 
-    return repeat(ops, parts.count, add, [ops.constant(0, by.total(shape.lanes))] * len(columns))
+    return carry(ops, parts.count, add, [ops.constant(0, by.total(shape.lanes))] * len(columns))
 
 
 def _final_values(

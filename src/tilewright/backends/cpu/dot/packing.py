@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
-from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
+from tilewright.backends.cpu.dot.spec import Offset, behind, carry, each, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.vector import wide_type
@@ -117,7 +117,7 @@ def stream(
         for group in range(into.groups):
             sums = row(group, sums)
     else:
-        sums = repeat(ops, into.groups, row, carried)
+        sums = carry(ops, into.groups, row, carried)
     for v, value in enumerate(sums[2:]):
         store_sums(ops, by, into, v, value)
 
@@ -182,13 +182,10 @@ def interleave_rows(
         starts = [behind(ops, start, v * lanes * by.element_bytes) for v in range(0, vectors, together)]
         return [words for here in starts for words in words_of(here)]
 
-    def chunk(c: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, into.vectors // vectors) as c:
         first = behind(ops, source, c, vectors * lanes * by.element_bytes)
         part = into.part(ops, c, vectors, by.word_bytes)
         stream(ops, by, first, part, vectors=vectors, step_bytes=times(ops, by.group, row_bytes), combine=combine)
-        return []
-
-    repeat(ops, into.vectors // vectors, chunk)
 
 
 def _together(by: Arithmetic, into: Packed, vectors: int, target: Target) -> int:
@@ -288,12 +285,9 @@ def _copy_vectors(
         pointers = [behind(ops, start, v * vector_bytes) for v in range(vectors)]
         return [ops.spaced_load(by.operand(into.lanes), p, step, align=by.element_bytes) for p in pointers]
 
-    def chunk(c: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, into.vectors // vectors) as c:
         first, part = behind(ops, source, c, vectors * vector_bytes), into.part(ops, c, vectors, by.word_bytes)
         stream(ops, by, first, part, vectors=vectors, step_bytes=row_bytes, combine=combine)
-        return []
-
-    repeat(ops, into.vectors // vectors, chunk)
 
 
 def copy_words(
@@ -302,28 +296,18 @@ def copy_words(
     """Copy rows word by word, a few words per trip of a loop."""
     step_bytes, width = times(ops, step, by.word_bytes), min(WORDS, into.columns)
 
-    def panel(p: Offset, _: list[Value]) -> list[Value]:
-        begin, to = (
-            behind(ops, source, p, times(ops, into.columns, step_bytes)),
-            behind(ops, into.pointer, p, into.panel_step),
-        )
+    def some(c: Offset, carried: list[Value]) -> list[Value]:
+        (here,) = carried
+        there = behind(ops, at, c, width * by.word_bytes)
+        for word in range(width):
+            value = ops.load(by.element, here, align=by.element_bytes)
+            ops.store(value, there, word * by.word_bytes, align=by.element_bytes)
+            here = behind(ops, here, step_bytes)
+        return [here]
 
-        def row(g: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, into.panels) as p:
+        begin = behind(ops, source, p, times(ops, into.columns, step_bytes))
+        to = behind(ops, into.pointer, p, into.panel_step)
+        with each(ops, into.groups) as g:
             at = behind(ops, to, g, into.columns * by.word_bytes)
-
-            def some(c: Offset, carried: list[Value]) -> list[Value]:
-                (here,) = carried
-                there = behind(ops, at, c, width * by.word_bytes)
-                for word in range(width):
-                    value = ops.load(by.element, here, align=by.element_bytes)
-                    ops.store(value, there, word * by.word_bytes, align=by.element_bytes)
-                    here = behind(ops, here, step_bytes)
-                return [here]
-
-            repeat(ops, into.columns // width, some, [behind(ops, begin, g, row_bytes)])
-            return []
-
-        repeat(ops, into.groups, row)
-        return []
-
-    repeat(ops, into.panels, panel)
+            carry(ops, into.columns // width, some, [behind(ops, begin, g, row_bytes)])

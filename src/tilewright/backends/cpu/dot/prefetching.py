@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, each, plus, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL
 from tilewright.ir.core import Value
@@ -154,14 +154,14 @@ def _fetch(ops: LoopBuilder, soon: Prefetch, share: Offset, rows: int, start: Of
     """Fetch what `lines` lines from byte `start` on may touch, in each of the rows `share`·`rows` and following."""
     first = behind(ops, behind(ops, soon.pointer, share, times(ops, rows, soon.row_stride)), start)
 
-    def row(r: Offset, _: list[Value]) -> list[Value]:
+    def row(r: Offset) -> None:
         here = behind(ops, first, r, soon.row_stride)
         for line in range(lines + 1):
             ops.prefetch(here, line * CACHE_LINE, locality=SECOND_LEVEL)
-        return []
 
     if rows * lines > UNROLLED:
-        repeat(ops, rows, row)
+        with each(ops, rows) as r:
+            row(r)
         return
     for r in range(rows):
-        row(r, [])
+        row(r)

@@ -14,7 +14,8 @@ writes and `spec_of_matmul` reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -171,28 +172,32 @@ def behind(ops: LoopBuilder, pointer: Value, index: Offset, stride: Offset = 1) 
     return ops.offset(pointer, times(ops, index, stride))
 
 
-def repeat(
-    ops: LoopBuilder,
-    trips: Offset,
-    body: Callable[[Offset, list[Value]], Sequence[Value]],
-    carried: Sequence[Value] = (),
-    *,
-    nonempty: bool = True,
-) -> list[Value]:
-    """Run `body(index, carried values) -> next values` for index 0 … trips-1; one trip needs no loop.
-
-    There is one trip at least, if `nonempty` does not deny it. Returns the carried values after the last trip.
+@contextmanager
+def each(ops: LoopBuilder, trips: Offset, *, nonempty: bool = True) -> Iterator[Offset]:
+    """Let ops be executed for each index 0 … trips-1, which is given; one trip needs no loop.
 
     Args:
         ops: where ops go.
         trips: the number of trips.
-        body: builds one trip.
-        carried: the values that the first trip gets.
         nonempty: there is one trip at least.
     """
     if trips == 1:
+        yield 0
+    else:
+        with ops.loop(0, trips, nonempty=nonempty) as loop:
+            yield loop.index
+
+
+def carry(
+    ops: LoopBuilder,
+    trips: Offset,
+    body: Callable[[Offset, list[Value]], Sequence[Value]],
+    carried: Sequence[Value],
+) -> list[Value]:
+    """`each` with `body(index, carried values) -> next values`; returns the carried values after the last trip."""
+    if trips == 1:
         return list(body(0, list(carried)))
-    with ops.loop(0, trips, carried=carried, nonempty=nonempty) as loop:
+    with ops.loop(0, trips, carried=carried, nonempty=True) as loop:
         loop.next = body(loop.index, loop.carried)
     return loop.results
 

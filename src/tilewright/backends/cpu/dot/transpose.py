@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import Packed, add_columns, store_sums
-from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
+from tilewright.backends.cpu.dot.spec import Offset, behind, carry, each, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
@@ -43,22 +43,15 @@ def transpose_words(
     row_offsets = [times(ops, lane, row_bytes) for lane in range(into.lanes)]
     most = 1 if short else target.costs.transposed_pieces
 
-    def panel(p: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, into.panels) as p:
         first = behind(ops, source, p, times(ops, into.columns, row_bytes))
         to = into.part(ops, p, into.panel_vectors, by.word_bytes)
-
-        def chunk(c: Offset, _: list[Value]) -> list[Value]:
+        if not by_quads:
+            _transpose_by_word(ops, by, first, to, row_bytes)
+            return
+        with each(ops, into.panel_vectors) as c:
             here = behind(ops, first, c, times(ops, into.lanes, row_bytes))
             _transpose_chunk(ops, by, here, to.part(ops, c, 1, by.word_bytes), row_offsets, most)
-            return []
-
-        if by_quads:
-            repeat(ops, into.panel_vectors, chunk)
-        else:
-            _transpose_by_word(ops, by, first, to, row_bytes)
-        return []
-
-    repeat(ops, into.panels, panel)
 
 
 def _transpose_chunk(
@@ -85,7 +78,7 @@ def _transpose_chunk(
                     sums = [add_columns(ops, by, sums[0], ops.bitcast(value, operand))]
         return [behind(ops, here, 16 * span), behind(ops, at, span * quad * packed_row), *sums]
 
-    _, _, *sums = repeat(ops, into.whole_groups // (quad * span), step, [source, into.pointer, *starts])
+    _, _, *sums = carry(ops, into.whole_groups // (quad * span), step, [source, into.pointer, *starts])
     if sums:
         store_sums(ops, by, into, 0, sums[0])
 
@@ -113,15 +106,8 @@ def _transposed_in_lanes(ops: LoopBuilder, rows: list[Value], lanes: int) -> lis
 def _transpose_by_word(ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, row_bytes: Offset) -> None:
     type = IntType(8 * by.word_bytes)
 
-    def column(c: Offset, _: list[Value]) -> list[Value]:
+    with each(ops, into.columns) as c:
         first, at = behind(ops, source, c, row_bytes), behind(ops, into.pointer, c, by.word_bytes)
-
-        def group(g: Offset, _: list[Value]) -> list[Value]:
+        with each(ops, into.whole_groups) as g:
             value = ops.load(type, first, times(ops, g, by.word_bytes))
             ops.store(value, at, times(ops, g, into.columns * by.word_bytes), align=by.element_bytes)
-            return []
-
-        repeat(ops, into.whole_groups, group)
-        return []
-
-    repeat(ops, into.columns, column)
