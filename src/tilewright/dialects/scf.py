@@ -341,7 +341,7 @@ class Parallel(CountedLoop):
     @property
     def reductions(self) -> list[Reduce]:
         """The ops that say what becomes of the values of all iterations."""
-        return [op for op in self.body if isinstance(op, Reduce)]
+        return self.body.ops_of(Reduce)
 
 
 @declares("scf.reduce", regions=1, effect=Effect.WRITE, parse=_parse_reduce, print=_print_reduce, verify=_verify_reduce)

@@ -103,7 +103,7 @@ class Op:
         if len(result_types) == 1:  # nearly always; a loop takes a quarter of the time to make an op
             self.results = [Value(result_types[0], self, 0)]
         else:
-            self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+            self.results = [Value(t, self, i) for i, t in enumerate(result_types)] if result_types else []
         self.attributes: dict[str, Attribute] = attributes if attributes is not None else {}
         self.regions = regions
         for region in regions:
@@ -182,7 +182,7 @@ class Op:
         self.operands = []
         for region in self.regions:
             for block in region.blocks:
-                for op in block:
+                for op in block.ops():
                     op.drop_uses()
 
     def _forget_operands(self) -> None:

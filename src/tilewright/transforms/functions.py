@@ -11,7 +11,7 @@ from tilewright.ir.rewriter import Folds, Rules, apply_rules
 def functions_of(module: Op) -> list[Func]:
     """The functions with a body, in order; also those of modules inside."""
     found: list[Func] = []
-    for op in module.regions[0].block:
+    for op in module.regions[0].block.ops():
         if isinstance(op, Module):
             found += functions_of(op)
         elif isinstance(op, Func) and op.region.blocks:

@@ -48,7 +48,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
     found = False
     for function in functions_of(module):
         nests = [op for op in function.ops_of(Nest) if not op.optimize_size]
-        b, kept = LoopBuilder(Block(), entry=function.body), set(function.body)
+        b, kept = LoopBuilder(Block(), entry=function.body), set(function.body.ops())
         for nest in nests:
             b.location, lanes = nest.location, _side(nest, target)
             if not lanes:
@@ -65,7 +65,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
                 else:
                     for op in version.walk():
                         op.drop_uses()
-        _erase_unused(op for op in function.body if op not in kept)
+        _erase_unused(op for op in function.body.ops() if op not in kept)
     return found
 
 

@@ -78,8 +78,8 @@ class _Function:
         self.written.update(block.args)
         for op in block:
             if isinstance(op, Nest):
-                for write in op.body:
-                    if isinstance(write, Write) and not write.row:
+                for write in op.body.ops_of(Write):
+                    if not write.row:
                         self._tell(write, write.buffer, op)
             elif isinstance(op, CpuDot):
                 self._tell(op, op.accumulator, op)

@@ -35,7 +35,7 @@ def elide_zero_fill(module: Op) -> bool:
     """Make products in loops of `module` (ttcir) start from zero by themselves; returns whether any do."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, For) and (known(op.step) or 0) > 0]
+        loops = [op for op in function.ops_of(For) if (known(op.step) or 0) > 0]
         dots = [(loop, op) for loop in loops for op in loop.body.ops_of(CpuDot) if not op.zero_init]
         for loop, dot in dots:
             zeros = _zeros_of(loop, dot)

@@ -47,8 +47,8 @@ def interchange_programs(module: Op) -> bool:
 
 def _shared_loop(function: Func) -> For | None:
     """The loop that is all that a program does, if each of its iterations is one that any program could do."""
-    loops = [op for op in function.body if op.regions]
-    if len(loops) != 1 or not all(_computes(op) for op in function.body if not op.regions):
+    loops = [op for op in function.body.ops() if op.regions]
+    if len(loops) != 1 or not all(_computes(op) for op in function.body.ops() if not op.regions):
         return None
     (loop,) = loops
     if not isinstance(loop, For) or loop.results or not _counts_tiles(loop, order_of(function)[0]):

@@ -118,7 +118,7 @@ def _pays_off(op: Matmul, loop: For, size: int, target: Target) -> bool:
 
 def _is_alone(op: Matmul, loop: For) -> bool:
     """Whether the loop has no other product, whose rows would want the caches, too."""
-    return all(other is op for other in loop.body if isinstance(other, Matmul))
+    return loop.body.ops_of(Matmul) == [op]
 
 
 def _written(function: Func) -> list[Span] | None:

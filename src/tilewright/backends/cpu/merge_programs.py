@@ -133,7 +133,7 @@ def _skip_turns(b: LoopBuilder, loop: For) -> None:
 
 def _turns_done(b: LoopBuilder, block: Block) -> Value:
     """The number of iterations that `block` does, an i64: that of the nest which it runs."""
-    (only,) = (op for op in block if op.regions and not _only_reduces(op))
+    (only,) = (op for op in block.ops() if op.regions and not _only_reduces(op))
     if isinstance(only, If):
         done, *otherwise = [_turns_done(b, arm.block) for arm in only.arms]
         return join(only, done, *(otherwise or [b.constant(1, i64)]))
@@ -143,8 +143,8 @@ def _turns_done(b: LoopBuilder, block: Block) -> Value:
 
 def _runs_one_nest(block: Block) -> bool:
     """Whether all that a program does from `block` on is to compute scalars, by nests, too, and to run one more."""
-    others = [op for op in block if not op.regions or _only_reduces(op)]
-    nested = [op for op in block if op not in others]
+    nested = [op for op in block.ops() if op.regions and not _only_reduces(op)]
+    others = [op for op in block.ops() if op not in nested]
     if len(nested) != 1 or not all(_is_pure(op) for op in others):
         return False
     (only,) = nested

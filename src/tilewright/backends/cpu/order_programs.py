@@ -50,6 +50,8 @@ def order_of(function: Func) -> str:
 
 
 def _is_better_by_y(function: Func) -> bool:
+    if not {"x", "y"} <= {op.axis for op in function.ops_of(ProgramId)}:
+        return False
     ops = list(function.walk())
     moving_x, moving_y = (_dependents(ops, axis) for axis in "xy")
     if not moving_x or not moving_y or any(sees_others(op) or isinstance(op, DotLike) for op in ops):

@@ -52,7 +52,7 @@ def transpose_tiles(module: Op) -> bool:
     changed = False
     for function in functions_of(module):
         order = _better_order(function)
-        ops = [op for op in function.walk() if op is not function]
+        ops = [op for op in function.walk() if op is not function] if order else []
         if order and all(_may_turn(op, order) for op in ops):
             _turn(ops, order)
             changed = True

@@ -79,7 +79,7 @@ class _Unrolled:
         self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
         self.combines = {op: Combine(in_order(op, loop)) for op in loop.reductions}
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
-        self.steps = {op for op in loop.body if _is_step(op, loop)}
+        self.steps = {op for op in loop.body.ops() if _is_step(op, loop)}
         self.counts = not self.steps.issuperset(loop.induction_variable.uses)
         self.shared = self._shared() if self.turns > 1 else set()
         self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
@@ -90,7 +90,7 @@ class _Unrolled:
         Iterations store last, so what is loaded from one place is one number.
         """
         found, width = set[Op](), self.turns * self.step
-        for op in self.loop.body:
+        for op in self.loop.body.ops():
             if is_pure(op) or isinstance(op, Load):
                 is_quotient = _divides(op, self.loop.induction_variable, width)
                 inside = [v for v in op.operands if v.block is self.loop.body]

@@ -400,7 +400,7 @@ class LlvmWriter:
         """Lanes of two vectors of `type`, by number; `second` may be "poison"."""
         if self.target.has_sve and (found := scalable.shuffle(self, type, first, second, indices)):
             return found
-        mask = ", ".join(f"i32 {index}" for index in indices)
+        mask = ", ".join([f"i32 {index}" for index in indices])
         return self.emit(f"shufflevector {type} {first}, {type} {second}, <{len(indices)} x i32> <{mask}>")
 
     def extract(self, type: str, value: str, lane: int | str) -> str:
