@@ -229,8 +229,7 @@ class Op:
         """This op and those inside that are of a class, in the order of `walk`; most programs have few kinds of ops."""
         classes = classes_of(kind if isinstance(kind, tuple) else (kind,), len(OPS))
         found: list[Any] = [self] if type(self) in classes else []
-        if self.regions:
-            _find(self.regions, classes, classes | OUTER, found)
+        _find(self.regions, classes, classes | OUTER, found)
         return found
 
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
@@ -284,6 +283,9 @@ class Block:
     def _learn(self, op: Op) -> None:
         """Note the class of an op that comes into the block, and those of the ops inside."""
         kinds = {type(op)}
+        if self.region is None and not op.regions:
+            self.kinds |= kinds
+            return
         for region in op.regions:
             self.is_outer = True
             OUTER.add(type(op))
@@ -471,8 +473,7 @@ def _find(regions: Sequence[Region], classes: frozenset[type], or_outer: frozens
 
 def defining(value: Value, kind: type[OpT]) -> OpT | None:
     """The op that computes `value` if it is of this class."""
-    owner = value.owner
-    return owner if isinstance(owner, kind) else None
+    return value.owner if isinstance(value.owner, kind) else None
 
 
 def typed(op: Op | None, kind: type[OpT]) -> OpT:
