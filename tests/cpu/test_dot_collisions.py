@@ -1,4 +1,4 @@
-"""A left matrix that lies transposed is copied where its rows lie on one set of the L1 cache, and only there."""
+"""Factors are copied or packed where their rows lie on one set of the L1 cache; on Intel's the right one anywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from changed_costs import change_costs
-from dot_native import A_STRIDE, aligned, check, compile_dots, make_spec
+from dot_native import A_STRIDE, B_STRIDE, aligned, check, compile_dots, make_spec
 
 import tilewright as tw
 import tilewright.language as tl
@@ -44,12 +44,12 @@ def transposed(m: int, n: int, k: int, type: Type = f32) -> DotSpec:
 
 
 def copied(spec: DotSpec, stride: int) -> bool:
-    """Whether a product of rows of A at that distance writes to its workspace."""
-    a, b = aligned((spec.k, stride), np.float32), aligned((spec.k, spec.n), np.float32)
+    """Whether a product of rows of A and B at that distance writes to its workspace."""
+    a, b = aligned((max(spec.m, spec.k), stride), np.float32), aligned((spec.k, stride), np.float32)
     c, workspace = aligned((spec.m, spec.n), np.float32), aligned((dot_workspace_bytes(spec, TARGET) + 64,), np.uint8)
     workspace[:] = 77
     (function,) = compile_dots([spec], TARGET)
-    function(a.ctypes.data, b.ctypes.data, c.ctypes.data, workspace.ctypes.data, stride, 0)
+    function(a.ctypes.data, b.ctypes.data, c.ctypes.data, workspace.ctypes.data, stride, stride)
     return not (workspace == 77).all()
 
 
@@ -61,6 +61,18 @@ def test_rows_are_copied_if_they_are_whole_pages_apart(stride: int, collides: bo
 
 def test_what_is_read_by_few_blocks_is_read_where_it_lies() -> None:
     assert not copied(transposed(8, 64, 32), 1024)
+
+
+@pytest.mark.parametrize("packs_far_rows", [False, True])
+@pytest.mark.parametrize(("stride", "collides"), [(1024, True), (1040, False), (997, False)])
+def test_rows_of_b_are_packed_if_they_collide_or_wherever_they_lie(
+    stride: int, collides: bool, packs_far_rows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_costs(monkeypatch, packs_far_rows=packs_far_rows)
+    spec = replace(make_spec((64, 64, 32), f32, f32), b_stride=B_STRIDE)
+    assert copied(spec, stride) == (collides or packs_far_rows)
+    assert not copied(spec, 64), "rows that follow one another are read in order"
+    assert not copied(replace(spec, m=8), stride), "few blocks read them"
 
 
 @pytest.mark.parametrize("type", [f32, f64])

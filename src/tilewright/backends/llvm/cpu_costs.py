@@ -48,6 +48,8 @@ class CpuCosts(NamedTuple):
             collide in the L1 cache.
         copies_colliding: a left matrix that lies transposed is copied before a product if its rows are whole pages
             apart: multiply-adds are so fast that they wait for the L2 cache.
+        packs_far_rows: a right matrix that several blocks read from the program's array is packed though its rows do
+            not collide in the L1 cache: loads that cross cache lines, and those from many pages, take longer.
         kept_rows: min bytes of the packed rows of a product that are kept for the next one, where packing only copies
             them.
         kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
@@ -87,6 +89,7 @@ class CpuCosts(NamedTuple):
     square_columns: int
     in_place_blocks: int
     copies_colliding: bool
+    packs_far_rows: bool
     kept_rows: int
     kept_groups: int
     merged_groups: int
@@ -119,6 +122,7 @@ X86 = CpuCosts(
     square_columns=2,
     in_place_blocks=4,
     copies_colliding=False,
+    packs_far_rows=False,
     kept_rows=24 << 10,
     kept_groups=0,
     merged_groups=0,
@@ -157,6 +161,15 @@ ZEN5 = AVX512._replace(
     gathers=True,
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
+INTEL = AVX512._replace(
+    copies_colliding=True,
+    packs_far_rows=True,
+    kept_rows=4 << 10,
+    adds_results_last=True,
+    kept_panels=1 << 20,
+    prefetched_results=True,
+)
+"""Intel's server processors from Ice Lake on, measured on Sapphire Rapids."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
 NEON_WIDE = NEON._replace(chains=16)
@@ -166,8 +179,8 @@ SVE_256 = NEON
 SVE_512 = SVE_256._replace(chains=16)
 """Two multiply-adds a cycle, each of sixteen, which take nine cycles: A64FX, at 16 of 18 chains, as blocks are even."""
 
-WIDE_ZEN = {"znver4": ZEN4, "znver5": ZEN5}
-"""AMD's processors with registers of 512 bits."""
+WIDE_X86 = {"icelake-server": INTEL, "sapphirerapids": INTEL, "znver4": ZEN4, "znver5": ZEN5}
+"""Processors with registers of 512 bits that have figures of their own."""
 
 WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
 """Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
@@ -181,6 +194,4 @@ def costs_of(target: Target) -> CpuCosts:
         return NEON_WIDE if target.tune in WIDE_ARM else NEON
     if not target.has_avx512f:
         return ZEN3 if target.tune in ("znver2", "znver3") else X86
-    if target.vector_bits == 512 and target.tune in WIDE_ZEN:
-        return WIDE_ZEN[target.tune]
-    return AVX512
+    return WIDE_X86.get(target.tune, AVX512) if target.vector_bits == 512 else AVX512

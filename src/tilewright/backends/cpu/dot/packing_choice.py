@@ -30,7 +30,9 @@ def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
     apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
     if not plan.rereads_b:
         return apart
-    far = _rows_collide(ops, plan)
+    far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
+    if not plan.costs.packs_far_rows:
+        far = ops.and_(far, _rows_collide(ops, plan))
     if spec.rows is not None:
         far = ops.and_(far, ops.compare("sgt", ops.number(spec.rows), shape.rows))
     if spec.columns is not None:
@@ -45,14 +47,13 @@ def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
     pages, together, than a row is long.
     """
     spec = plan.spec
-    far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
     bytes = times(ops, spec.b_stride, plan.by.element_bytes)
     found = are_apart(ops, bytes, max(PAGE * WAYS // spec.k, CACHE_LINE))
     near = spec.n * plan.by.element_bytes // WAYS
     if spec.k >= WAYS and 2 * near < PAGE:
         over = ops.and_(ops.add(ops.number(bytes), near), PAGE - 1)
         found = ops.or_(found, ops.compare("sle", over, 2 * near))
-    return ops.and_(far, found)
+    return found
 
 
 def are_apart(ops: LoopBuilder, bytes: Offset, unit: int) -> Value:
