@@ -36,6 +36,26 @@ def product(x, y, z, N: tl.constexpr):
     tl.store(z + at, tl.dot(tl.load(x + at), tl.load(y + at)))
 
 
+@tilewright.jit
+def turned_through_memory(x, between, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(between + i[:, None] * N + i[None, :], tl.load(x + i[:, None] * N + i[None, :]))
+    tl.debug_barrier()
+    tl.store(y + i[:, None] * N + i[None, :], tl.load(between + i[None, :] * N + i[:, None]))
+
+
+@tilewright.jit
+def rows_that_follow(x, y, rows, N: tl.constexpr):
+    i = tl.arange(0, N)
+    w = tl.load(y + i[:, None] * N + i[None, :])
+    for row in tl.range(0, rows, warp_specialize=True):
+        at = row * N * N
+        total = tl.dot(tl.load(x + at + i[:, None] * N + i[None, :]), w)
+        tl.debug_barrier()
+        tl.store(x + at + N * N + i[None, :] * N + i[:, None], total.to(tl.float16))
+        tl.debug_barrier()
+
+
 def numbers() -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(1, 5, (N, N)).astype(np.float16)
 
@@ -47,6 +67,26 @@ def test_a_transposition_between_blocks() -> None:
     ptx = compiled(transpose, (x, x), N=N, capability=90, num_ctas=4).asm["ptx"]
     assert "ld.shared::cluster" in ptx
     assert ptx.count("barrier.cluster.arrive.aligned") == ptx.count("barrier.cluster.wait.aligned") >= 2
+
+
+@pytest.mark.parametrize("ctas", [1, 2, 4])
+def test_barriers_wait_for_all_blocks_of_a_program(ctas: int) -> None:
+    """With several blocks they waited for the threads of one, and another one loaded what was not stored yet."""
+    x = numbers()
+    arguments = x, np.zeros_like(x), np.zeros_like(x)
+    kernel = compiled(turned_through_memory, arguments, N=N, capability=90, num_ctas=ctas)
+    assert (launch(kernel, (1,), arguments)[2] == x.T).all()
+    assert ("ttng.cluster_barrier" in kernel.asm["ttgir"]) is (ctas > 1)
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+def test_loops_with_barriers_of_all_blocks_are_not_divided(capability: int) -> None:
+    x = np.zeros((4, N, N), np.float16)
+    x[0], w = numbers(), np.eye(N, dtype=np.float16)
+    kernel = compiled(rows_that_follow, (x, w, 3), N=N, capability=capability, num_ctas=2)
+    found = launch(kernel, (1,), (x, w, 3))[0]
+    np.testing.assert_array_equal(found, [x[0], x[0].T, x[0], x[0].T])
+    assert "ttg.warp_specialize" not in kernel.asm["ttgir"]
 
 
 def test_a_sum_over_blocks() -> None:

@@ -39,7 +39,7 @@ from tilewright.transforms.gpu.allocate_memory import (
     allocate_tensor_memory,
 )
 from tilewright.transforms.gpu.barrier_layouts import check_barriers
-from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers, widen_barriers
 from tilewright.transforms.gpu.coalesce import coalesce, coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if, nested_selects
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
@@ -242,6 +242,7 @@ PASSES: tuple[Row, ...] = (
     _row(note_two_ctas, level="TTGIR"),
     _row(resolve_auto_layouts, "gluon-resolve-auto-encodings", "TTGIR"),
     _row(cta_local_layouts, level="TTGIR"),
+    _row(widen_barriers, level="TTGIR"),
 )
 
 CPU_STEPS, LOOP_STEPS = cpu_passes(host_target()), loop_passes(host_target())

@@ -16,6 +16,7 @@ from __future__ import annotations
 from tilewright.analysis.buffer_aliases import TMA_LOADS, shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize
+from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Return
 from tilewright.dialects.ttg_memory import MemDescView
@@ -37,6 +38,7 @@ from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State, run_on_functions
 from tilewright.transforms.gpu.tile_ops import works_in_pairs
+from tilewright.transforms.op_builder import OpBuilder
 
 PAIR_OPS = (TensorCoreMma, TensorCoreCommit, TmemCopy)
 """Ops that reach the memory and the barriers of both CTAs of a pair."""
@@ -51,6 +53,18 @@ def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
             _meet_after_inits(block, is_pending=False)
     run_on_functions(_ClusterBarriers, module, scratch)
     return True
+
+
+def widen_barriers(module: Op) -> bool:
+    """Let the barriers of a tile program wait for all CTAs that run it: gpu.barrier -> ttng.cluster_barrier
+
+    One CTA may store what another one loads behind the barrier. (Triton waits for the threads of one CTA.)
+    """
+    barriers = [*module.ops_of(Barrier)]
+    for barrier in barriers:
+        OpBuilder(barrier).op("ttng.cluster_barrier", (), (), {"relaxed": False})
+        barrier.erase()
+    return bool(barriers)
 
 
 def _uses_memory_of_others(op: Op) -> bool:

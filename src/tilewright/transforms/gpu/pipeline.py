@@ -19,7 +19,7 @@ from tilewright.transforms.gpu.allocate_memory import (
     allocate_shared_memory,
     allocate_tensor_memory,
 )
-from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers, widen_barriers
 from tilewright.transforms.gpu.coalesce import coalesce, coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if, nested_selects
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
@@ -93,6 +93,12 @@ def ttgir_passes(options: TtgirOptions) -> tuple[Pass, ...]:
     return (*without_tma, *_layouts(options), *_loops(options), *_finish(options))
 
 
+_CLUSTERS = (
+    Pass("widen_barriers", widen_barriers, "one block may store what another one loads"),
+    Pass("assign_cga_layouts", assign_cga_layouts, "each block loads its own part of the operands"),
+)
+
+
 def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     """The passes that decide who holds what: memory decides first, then matrix instructions."""
     device = ConvertOptions(f"cuda:{options.capability}", options.num_warps, 32, options.num_ctas)
@@ -101,9 +107,7 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("coalesce", coalesce, "memory accesses need their layouts most; other ops adapt"),
         # Products in several parts, if asked for; devices without matrix instructions for them are exact anyway.
         *_since(FIRST_TF32, options, Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions()))),
-        *(
-            [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
-        ),  # each block loads its own part of the operands
+        *(_CLUSTERS if options.num_ctas > 1 else ()),
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("optimize_thread_locality", optimize_thread_locality, "reductions within threads first"),
         Pass("accelerate_matmul", accelerate_matmul, "matrix instructions fix layouts, to which others adapt again"),

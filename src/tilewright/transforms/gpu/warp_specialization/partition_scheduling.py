@@ -36,6 +36,7 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
+from tilewright.dialects.ttng_barriers import ClusterBarrier
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import DenseArray, Number
@@ -89,7 +90,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 from tilewright.transforms.matching import is_in
 from tilewright.transforms.op_builder import OpBuilder
 
-CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier)
+CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier, ClusterBarrier)
 """Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
