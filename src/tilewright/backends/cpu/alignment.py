@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilewright.analysis.gather_distance import distance_of_indices
-from tilewright.backends.cpu.costs import SINKS, inputs, is_tile, tile_operand
+from tilewright.backends.cpu.costs import inputs, is_sink, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Fold
@@ -86,7 +86,7 @@ def asked_for(sink: Op) -> Iterator[tuple[Op, bool]]:
     while stack:
         value, tags = stack.pop()
         op = value.op
-        if op is None or isinstance(op, SINKS) or (op, tags) in seen or not is_tile(value):
+        if op is None or is_sink(op) or (op, tags) in seen or not is_tile(value):
             continue
         seen.add((op, tags))
         yield op, _is_straight(value, tags)

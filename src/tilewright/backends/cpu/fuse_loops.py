@@ -33,8 +33,8 @@ from tilewright.backends.cpu.costs import (
     ATOMICS,
     EXPENSIVE,
     LOADS,
-    SINKS,
     is_lazy_tile,
+    is_sink,
     is_tile,
     lazy_closure,
     touches_tiles,
@@ -135,13 +135,13 @@ class Planner:
             self.settle_traded(op)
         if isinstance(op, Accumulate):
             self.accumulate(op)
-        elif op.regions and not isinstance(op, SINKS):
+        elif op.regions and not is_sink(op):
             self.enter_regions(op)
         elif isinstance(op, Dot):
             self.dot(op)
         elif isinstance(op, Gather) and weight(op.source):
             self.gather(op)
-        elif isinstance(op, SINKS) and touches_tiles(op):
+        elif is_sink(op) and touches_tiles(op):
             self.sink(op)
         elif op.definition.terminator:
             self.close(before=op)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.analysis.value_flow import backward_slice
-from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
+from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_sink, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
@@ -181,7 +181,7 @@ def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Va
     seen.add(user)
     for index, value in enumerate(user.operands):
         op = value.op
-        if op is None or op.block is not nest.body or isinstance(op, SINKS) or nest.is_row_level(value):
+        if op is None or op.block is not nest.body or is_sink(op) or nest.is_row_level(value):
             continue
         if value in spilled or (op in early and _fills_rows(value, nest) and _weight(value, nest) >= EXPENSIVE):
             if value not in spilled:
@@ -213,7 +213,7 @@ def _weight(value: Value, nest: Nest) -> int:
     """The cost of computing one element of `value` in the inner loop."""
 
     def is_in_loop(op: Op) -> bool:
-        return op.block is nest.body and not nest.is_row_level(op.results[0]) and not isinstance(op, SINKS)
+        return op.block is nest.body and not nest.is_row_level(op.results[0]) and not is_sink(op)
 
     return sum(map(cost, backward_slice(value, is_in_loop)))
 

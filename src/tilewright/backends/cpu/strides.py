@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tilewright.backends.cpu.alignment import axis_of_new
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile, makers
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, is_sink, is_tile, makers
 from tilewright.dialects.arith import Binary, Unary
 from tilewright.dialects.cpu import Within
 from tilewright.dialects.traits import PointerAccess
@@ -77,7 +77,7 @@ def goes_on(pointer: Value, known: Known) -> bool:
 def _votes(value: Value, met: set[Value]) -> int:
     """Elements read from memory with their neighbours along axis 0, less those along axis 1."""
     op = value.op
-    if op is None or value in met or not is_tile(value) or isinstance(op, SINKS):
+    if op is None or value in met or not is_tile(value) or is_sink(op):
         return 0
     met.add(value)
     shape = value.type.shape or ()

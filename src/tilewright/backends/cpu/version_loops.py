@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright.backends.cpu.alignment import ELSEWHERE, Tags, least_lanes, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, conjuncts, is_tile
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, conjuncts, is_sink, is_tile
 from tilewright.backends.cpu.nest.loads import is_mask
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.version_atomics import OWN
@@ -150,7 +150,7 @@ def _asked_by(asked: Iterable[Asked]) -> Iterator[tuple[Op, Tags]]:
     while stack:
         key = value, tags = stack.pop()
         op = value.op
-        if key not in seen and is_tile(value) and op is not None and not isinstance(op, (*SINKS, Accumulate)):
+        if key not in seen and is_tile(value) and op is not None and not (is_sink(op) or isinstance(op, Accumulate)):
             seen.add(key)
             yield op, tags
             stack += _operands(op, tags)
@@ -180,14 +180,13 @@ def _is_told(value: Value, tags: Tags, lane: int) -> bool:
 
 def _is_loaded(asked: Iterable[Asked], lane: int) -> bool:
     """Whether lanes of these values depend on lanes in memory, or on ones that are summed up, or carried by a loop."""
-    memory = (Load, Read, *SINKS, Accumulate)
     stack, seen = list(asked), set[Asked]()
     while stack:
         key = value, tags = stack.pop()
         op = value.op
         if key not in seen and is_tile(value) and lane in tags:
             seen.add(key)
-            if op is None or isinstance(op, memory):
+            if op is None or is_sink(op) or isinstance(op, (Load, Read, Accumulate)):
                 return True
             stack += operand_tags(op, tags)
     return False
