@@ -174,14 +174,18 @@ class _Trials:
         return Outcome(mutant.key, "", len(quick + late))
 
     def _failure(self, start: Start, mutant: Mutant, copy: Path, tests: list[str]) -> str:
-        """The first of the tests that fails with the mutant and passes without it."""
+        """The first of the tests that fails with the mutant and passes without it.
+
+        In a new process tests come in another order than usual: one that fails there has to fail alone as well.
+        """
         file = copy / "tilewright" / mutant.path
         original = file.read_text()
         while tests:
             self._write(file, mutant.text)
             failed = start(mutant, original, copy, tests)
+            fails = failed in tests and (start != self._in_process or self._in_new_process(copy, [failed]))
             self._write(file, original)
-            if failed not in tests or self._passes(failed, copy):
+            if failed not in tests or (fails and self._passes(failed, copy)):
                 return failed
             tests = tests[tests.index(failed) + 1 :]
         return ""
