@@ -56,6 +56,7 @@ def test_compiled_for_the_gpu(fake: FakeDriver) -> None:
     assert ".target sm_90a" in kernel.asm["ptx"]
     loaded = fake.calls("cuModuleLoadDataEx", "cuModuleGetFunction")
     assert [name for name, *_ in loaded] == ["cuModuleLoadDataEx", "cuModuleGetFunction"]
+    assert loaded[0][3] == 2, "options: a buffer for what the assembler says, and its size"
     assert (kernel.n_regs, kernel.n_spills, kernel.n_max_threads) == (40, 16, 1024)
     on_cpu = add[(1,)](*np.ones((3, 1000), np.float32), 1000, BLOCK=128)
     assert on_cpu.metadata.target.backend == "cpu"
