@@ -56,6 +56,11 @@ def test_picture_with_call_chain(file: str) -> None:
     )
 
 
+def test_equal_ones_are_one_of_a_set() -> None:
+    assert {MISMATCH, NotBroadcastable((128, 64), (128, 32), 1)} == {MISMATCH}
+    assert NotBroadcastable((128, 64), (128, 32), 0) != MISMATCH
+
+
 def test_without_a_span_title_and_label_share_a_line() -> None:
     assert str(SemanticError(MISMATCH)) == "shapes do not broadcast: (128, 64) and (128, 32) differ in dimension 1"
     assert render(MISMATCH).startswith("error: shapes do not broadcast: (128")

@@ -97,8 +97,8 @@ class CpuBackend(BaseBackend):
         return make_obj(text, metadata, options, self.machine)
 
     def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
-        """The first line of LLVM IR; see `launch_facts`."""
-        return launch_facts.read(text) if stage == "llir" and isinstance(text, str) else {}
+        """The first line of LLVM IR, which other texts do not have; see `launch_facts`."""
+        return launch_facts.read(text) if isinstance(text, str) else {}
 
     def assembly(self, texts: Mapping[str, str]) -> str:
         """Assembly text of the LLVM IR in `texts`."""

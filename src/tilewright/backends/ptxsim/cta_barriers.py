@@ -273,8 +273,7 @@ class CtaBarriers:
     def left(self, lanes: Array) -> None:
         """Lanes have ended: barriers of all threads wait for them no longer."""
         for key, arrivals in list(self.open.items()):
-            if arrivals.expected is None and lanes[self.machine.cta == key[0]].any():
-                self._complete(key, arrivals)
+            self._complete(key, arrivals)
 
 
 def _parts(instruction: Instruction) -> tuple[str, ...]:
