@@ -140,6 +140,49 @@ def test_profiles_are_begun_and_stay_empty() -> None:
     assert ran == [1]
 
 
+@tw.jit
+def marked(x_ptr, turns, MARK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, 8))
+    if MARK:
+        profiler.mark("loop")
+        event = profiler.allocate_event("steps")
+        profiler.mark(event)
+    for _ in range(turns):
+        if MARK:
+            with profiler.KernelScope("step"):
+                x += 1
+        else:
+            x += 1
+    if MARK:
+        profiler.mark(event)
+        profiler.mark("loop")
+    tl.store(x_ptr + tl.arange(0, 8), x)
+
+
+def test_marks_of_a_profiler_inside_kernels_are_no_code() -> None:
+    x, y = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    with_marks, without = marked[(1,)](x, 3, True), marked[(1,)](y, 3, False)
+
+    assert x.tolist() == y.tolist() == [3.0] * 8
+    assert [op.split("loc(")[0] for op in with_marks.asm["ttir"].splitlines()] == [
+        op.split("loc(")[0] for op in without.asm["ttir"].splitlines()
+    ]
+
+
+PROFILED = """
+import json
+import triton.profiler as proton
+import triton.profiler.language as marks
+from triton.profiler.mode import Default
+marks.enable_semantic("triton")
+print(json.dumps([proton.mode.Default is Default, marks.scope("all").name, Default(optimizations="clock32").options]))
+"""
+
+
+def test_modules_of_the_profiler_have_tritons_names() -> None:
+    assert asked(PROFILED) == [True, "all", {"optimizations": "clock32"}]
+
+
 def test_places_in_nested_tuples() -> None:
     nested = [1, (2, [3])]
     seen = []

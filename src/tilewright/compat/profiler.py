@@ -4,6 +4,12 @@ session = proton.start("matmul", hook="triton")      # warns that nothing is rec
 with proton.scope("fp16"):                           # runs the block
     matmul[grid](…)
 proton.finalize()                                    # writes no file
+
+Marks inside kernels, of which Triton's profiler takes times, are no code, as in Triton unless a session asks for them:
+
+import triton.profiler.language as pl
+with pl.scope("loads"):                              # or pl.enter_scope("loads") … pl.exit_scope("loads")
+    x = tl.load(…)
 """
 
 from __future__ import annotations
@@ -59,3 +65,52 @@ def enter_scope(name: str | None = None, *, metrics: Mapping[str, Any] | None = 
 
 
 exit_scope = enter_scope
+
+
+class BaseMode:
+    """How a session is to record, for `start(mode=…)`; its options, such as `metric_type`, say nothing here."""
+
+    def __init__(self, *_: Any, **options: Any) -> None:
+        self.options = options
+
+
+class InstrumentationMode(BaseMode):
+    """By marks inside kernels."""
+
+
+class Default(InstrumentationMode):
+    """Times of all marks."""
+
+
+class MMA(InstrumentationMode):
+    """Times of matrix products."""
+
+
+class PCSampling(BaseMode):
+    """By looking at the program counter now and then."""
+
+
+class KernelScope:
+    """A part of a kernel under a name, for `with` in a kernel."""
+
+    def __init__(self, name: str, _semantic: Any = None) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        """Begins the part."""
+
+    def __exit__(self, *_: Any) -> None:
+        """Ends it."""
+
+
+class Event:
+    """A transaction of a kernel whose beginning and end are marked; it holds nothing."""
+
+
+def allocate_event(name: str, _semantic: Any = None) -> Event:
+    """A transaction under a name."""
+    return Event()
+
+
+mark = _nothing
+"""`enter_scope`, `start_event` and their like inside kernels."""

@@ -231,7 +231,20 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "is_hip_gfx1250=is_hip"
         ),
     },
-    "triton.profiler": {"tilewright.compat.profiler": "* DEFAULT_PROFILE_NAME"},
+    "triton.profiler": {
+        "": "language mode",
+        "tilewright.compat.profiler": (
+            "DEFAULT_PROFILE_NAME activate cpu_timed_scope deactivate enter_scope enter_state exit_scope exit_state "
+            "finalize metadata_state profile scope start state"
+        ),
+    },
+    "triton.profiler.language": {
+        "tilewright.compat.profiler": (
+            "Event allocate_event scope=KernelScope disable_semantic=mark enable_semantic=mark end_event=mark "
+            "enter_scope=mark exit_scope=mark start_event=mark"
+        ),
+    },
+    "triton.profiler.mode": {"tilewright.compat.profiler": "BaseMode Default InstrumentationMode MMA PCSampling"},
     "triton.profiler.viewer": {},
     "triton.runtime": {
         "": "_allocation _async_compile autotuner build cache driver errors interpreter jit",
