@@ -112,6 +112,51 @@ def test_floats() -> None:
         np.testing.assert_array_equal(computed(chosen, "=f,f,f", x, y, np.float32), np.where(x < y, x, y))
 
 
+APPROXIMATIONS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "ex2.approx.f32 $0, $1;": (lambda x, y: np.exp2(x), 2**-22),
+    "lg2.approx.f32 $0, $1;": (lambda x, y: np.log2(x), 2**-22),
+    "tanh.approx.f32 $0, $1;": (lambda x, y: np.tanh(x), 2**-11),
+    "sin.approx.f32 $0, $1;": (lambda x, y: np.sin(x), 2**-20),
+    "cos.approx.f32 $0, $1;": (lambda x, y: np.cos(x), 2**-20),
+    "sqrt.approx.f32 $0, $1;": (lambda x, y: np.sqrt(x), 2**-23),
+    "rsqrt.approx.f32 $0, $1;": (lambda x, y: 1 / np.sqrt(x), 2**-22),
+    "rcp.approx.f32 $0, $1;": (lambda x, y: 1 / x, 2**-23),
+    "div.approx.f32 $0, $1, $2;": (lambda x, y: x / y, 2**-22),
+    "div.full.f32 $0, $1, $2;": (lambda x, y: x / y, 2**-22),
+}
+"""Each with the exact function of float64, and the relative error that PTX allows on some range of numbers."""
+
+
+@pytest.mark.parametrize("text", APPROXIMATIONS)
+def test_approximations_keep_the_bounds_of_ptx(text: str) -> None:
+    function, bound = APPROXIMATIONS[text]
+    x = np.linspace(0.1, 3.1, N, dtype=np.float32)
+    y = np.roll(x, 5)
+    out = np.zeros(N, np.float32)
+    kernel[(1,)](x, y, out, text, "=f,f,f", N=N)
+
+    wanted = function(x.astype(np.float64), y.astype(np.float64))
+    np.testing.assert_allclose(out, wanted, rtol=bound, atol=2**-20 if "cos" in text or "lg2" in text else 0)
+
+
+def test_approximations_flush_subnormal_numbers_and_know_halves() -> None:
+    x = np.full(N, 1e-40, np.float32)
+    with np.errstate(all="ignore"):
+        assert (computed("rcp.approx.f32 $0, $1;", "=f,f,f", x, x, np.float32) == np.float32(1) / x).all()
+        assert (computed("rcp.approx.ftz.f32 $0, $1;", "=f,f,f", x, x, np.float32) == np.inf).all()
+    halves = np.linspace(-2, 2, N).astype(np.float16)
+    found = computed("tanh.approx.f16 $0, $1;", "=h,h,h", halves, halves, np.float16)
+    np.testing.assert_allclose(found, np.tanh(halves.astype(np.float64)), rtol=2**-10)
+
+
+def test_a_result_may_come_from_complementary_predicates() -> None:
+    """The first of them writes a register that has no value yet."""
+    x = np.linspace(-30, 30, N, dtype=np.float32)
+    text = """{ .reg .pred p; setp.gt.f32 p, $1, 20.; @p mov.f32 $0, $1; @!p mul.f32 $0, $1, 2.0;
+        @!p add.f32 $0, $0, 1.0; }"""
+    np.testing.assert_array_equal(computed(text, "=f,f,f", x, x, np.float32), np.where(x > 20, x, x * 2 + 1))
+
+
 def test_tf32_rounds_ties_away_from_zero() -> None:
     x = numbers()
     bits = x.view(np.uint32)
@@ -174,7 +219,8 @@ def test_integers_that_do_not_fit_are_cut_or_kept_in_range() -> None:
 @pytest.mark.parametrize(
     ("text", "constraints", "words"),
     [
-        ("ex2.approx.f32 $0, $1;", "=r,r,r", "`ex2.approx.f32` is an instruction of GPUs"),
+        ("bar.sync 0;", "=r,r,r", "`bar.sync` is an instruction of GPUs"),
+        ("sin.approx.f16x2 $0, $1;", "=r,r,r", "`sin.approx.f16x2` is an instruction of GPUs"),
         ("mov.u32 $0, %smid;", "=r,r,r", "`%smid` is no register"),
         ("@p add.u32 $0, $1, $2;", "=r,r,r", "`p` is no register with a value"),
         ("add.u32 $0, $1;", "=r,r,r", "`add.u32` does not take these operands"),

@@ -1,9 +1,10 @@
 """Instructions on floats, as operations on tiles.
 
     FLOATS["fma.rn"].compute(x, y, z)      x · y + z, rounded once
+    FLOATS["tanh.approx"].compute(x)       tanh(x), as `libdevice.tanh` has it
 
-Instructions whose results PTX does not define exactly (`ex2.approx`, `tanh.approx`) are not here. PTX ISA, sections
-"Floating point" and "Half precision floating point".
+PTX only bounds the errors of approximations (`ex2.approx`, `div.full`); the language's functions are nearer. PTX ISA,
+sections "Floating point" and "Half precision floating point".
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.language import math
-from tilewright.language.extra import directed
+from tilewright.language.extra import directed, libdevice
 from tilewright.language.extra.bits import bitcast
 from tilewright.language.operations import PropagateNan, cast, maximum, minimum, where
 from tilewright.language.ptx.integers import RELATIONS
 from tilewright.language.ptx.registers import Semantics, only, raw, width_of
+from tilewright.semantics.types import float32
 
 SINGLE = only("f32")
 WIDE = only("f32 f64")
@@ -96,6 +98,23 @@ def _rounded(operation: str, types: frozenset[str]) -> dict[str, Semantics]:
     return {name: Semantics(function, types) for name, function in functions.items()}
 
 
+def _in_single(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function of halves, too: computed in fp32, and rounded once more."""
+    return lambda x: cast(function(cast(x, float32)), x.type.scalar)
+
+
+APPROXIMATIONS = {
+    "ex2.approx": Semantics(_in_single(math.exp2), SINGLE | only("f16 f16x2")),
+    "tanh.approx": Semantics(_in_single(libdevice.tanh), SINGLE | NARROW),
+    "lg2.approx": Semantics(math.log2, SINGLE),
+    "sin.approx": Semantics(math.sin, SINGLE),
+    "cos.approx": Semantics(math.cos, SINGLE),
+    "sqrt.approx": Semantics(math.sqrt, SINGLE),
+    "rsqrt.approx": Semantics(math.rsqrt, WIDE),
+    "rcp.approx": Semantics(lambda x: 1.0 / x, SINGLE),
+    "div.approx": Semantics(lambda x, y: x / y, SINGLE),
+    "div.full": Semantics(lambda x, y: x / y, SINGLE),
+}
 COMPARED = WIDE | only("f16 bf16")
 ORDERED = {**RELATIONS, "ne": lambda x, y: (x != y) & _numbers(x, y)}
 FLOATS: dict[str, Semantics] = {
@@ -109,6 +128,7 @@ FLOATS: dict[str, Semantics] = {
     **_rounded("fma", WIDE),
     **_rounded("sqrt", WIDE),
     **_rounded("rcp", WIDE),
+    **APPROXIMATIONS,
     "min": Semantics(smaller, EVERY),
     "max": Semantics(larger, EVERY),
     "min.NaN": Semantics(or_nan(smaller), SINGLE | NARROW),

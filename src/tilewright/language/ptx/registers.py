@@ -65,7 +65,7 @@ TYPES: dict[str, dtype] = {
 
 
 def refused(reason: str) -> SemanticError:
-    """The error for inline assembly that a CPU refuses, and why: `ex2.approx.f32` is an instruction of GPUs."""
+    """The error for inline assembly that a CPU refuses, and why: `bar.sync` is an instruction of GPUs."""
     return SemanticError(NotOnThisTarget("inline_asm_elementwise", reason, "write the operation with tl functions"))
 
 
@@ -117,7 +117,10 @@ class RegisterFile:
         return invert(held) if instruction.guard_negated else held
 
     def write(self, operand: Operand, tile: Any, guard: Any = None, *, extends: bool = False) -> None:
-        """Give a register a value where `guard` holds; with `extends` it may be wider than the value."""
+        """Give a register a value where `guard` holds; with `extends` it may be wider than the value.
+
+        Elsewhere it keeps what it had; if that was nothing, PTX leaves open what stands there.
+        """
         if isinstance(operand, Sink):
             return
         register = self.target(operand)
@@ -125,7 +128,7 @@ class RegisterFile:
             tile = extended(tile, register.bits)
         if width_of(tile.type.scalar) != register.bits:
             raise refused(f"a value of {width_of(tile.type.scalar)} bits is written to `{operand}`, of {register.bits}")
-        if guard is not None:
+        if guard is not None and register.tile is not None:
             tile = where(guard, tile, self.read(operand, tile.type.scalar))
         register.tile = tile
 
