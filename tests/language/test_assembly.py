@@ -276,6 +276,34 @@ def pair(text: str, constraints: str, x: Any, y: Any, kinds: Any, pack: int) -> 
     return out
 
 
+@tw.jit
+def masked_by_constants(x_ptr, out_ptr, CONSTRAINTS: tl.constexpr, N: tl.constexpr):
+    mask: tl.constexpr = 0xF0F0
+    table: tl.constexpr = (0xF0 & 0xCC) | 0xAA
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    both = tl.inline_asm_elementwise(
+        "lop3.b32 $0, $2, $3, $4, $5; add.u32 $1, $2, $3;", CONSTRAINTS, [x, mask, -1, table], (tl.uint32,) * 2, True, 1
+    )
+    tl.store(out_ptr + at, both[0])
+    tl.store(out_ptr + N + at, both[1])
+
+
+@pytest.mark.parametrize("letter", ["n", "i"])
+def test_operands_that_are_numbers_in_the_text(letter: str) -> None:
+    x, out = words(4), np.zeros(2 * N, np.uint32)
+    masked_by_constants[(1,)](x, out, f"=r,=r,r,{letter},{letter},{letter}", N=N)
+
+    assert (out[:N] == (x & np.uint32(0xF0F0) | np.uint32(0xFFFFFFFF))).all()
+    assert (out[N:] == x + np.uint32(0xF0F0)).all()
+
+
+def test_only_constants_are_numbers_in_the_text() -> None:
+    x = np.zeros(N, np.uint32)
+    with pytest.raises(tw.CompilationError, match=r"\$2 is to be a number \('n'\), and its operand is no constant"):
+        kernel[(1,)](x, x, x.copy(), "add.u32 $0, $1, $2;", "=r,r,n", N=N)
+
+
 def test_four_bytes_share_a_register() -> None:
     x, y = words(1).astype(np.uint8), words(2).astype(np.uint8)
     shifted, turned = pair(

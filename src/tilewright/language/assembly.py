@@ -43,7 +43,8 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     several = isinstance(kinds, (builtins.tuple, list))
     results = list(kinds) if several else [kinds]
     text, registers, packed = str(unwrap(asm)), str(unwrap(constraints)), unwrap(pack)
-    tiles = [to_tensor(value) for value in unwrap(args)]
+    values = unwrap_all(unwrap(args))
+    tiles = [to_tensor(value) for value in values]
     scalar: AnyType = int32
     like = functools.reduce(common_type, [tile.type for tile in tiles], scalar)
     shape: builtins.tuple[int, ...] = like.shape
@@ -56,5 +57,7 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
         with importing:
             from tilewright.language.ptx.run import computed
 
-        found = computed(text, registers.split(","), [stretch(tile, like) for tile in tiles], results, packed)
+        numbers = [int(value) if isinstance(value, int) else None for value in values]
+        stretched = [stretch(tile, like) for tile in tiles]
+        found = computed(text, registers.split(","), stretched, results, packed, numbers=numbers)
     return builtins.tuple(found) if several else found[0]

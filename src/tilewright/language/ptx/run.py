@@ -211,7 +211,13 @@ REGISTERS = {"h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
 
 
 def computed(
-    text: str, constraints: Sequence[str], tiles: Sequence[Tile], results: Sequence[dtype], pack: int
+    text: str,
+    constraints: Sequence[str],
+    tiles: Sequence[Tile],
+    results: Sequence[dtype],
+    pack: int,
+    *,
+    numbers: Sequence[int | None],
 ) -> list[Tile]:
     """The results of `text` on tiles of one shape, as operations on tiles.
 
@@ -221,11 +227,13 @@ def computed(
         tiles: the operands.
         results: the element type of each result.
         pack: the number of elements that the text takes at a time.
+        numbers: the operands that are constants, for those that stand as numbers in the text (`n`).
     """
     kinds, shape = [tile.type.scalar for tile in tiles], tiles[0].extents if tiles else ()
     if pack > 1 and int1 in (*kinds, *results):
         raise refused("truth values do not share registers")
     places = _places(constraints, results, kinds, pack)
+    text = _with_numbers(text, places[1], numbers)
     numbered = _numbered(tiles, places, pack)
     try:
         body = parse_inline(text, {name: register.bits for name, register in numbered.items()})
@@ -253,6 +261,20 @@ def _places(
     return found[: len(results)], found[len(results) :]
 
 
+IMMEDIATE = ("n", "i")
+"""Constraints of operands that stand as numbers in the text."""
+
+
+def _with_numbers(text: str, places: Sequence[Sequence[Place]], numbers: Sequence[int | None]) -> str:
+    """The text with numbers instead of the operands that are to be numbers."""
+    for ((name, letter), *_), number in zip(places, numbers, strict=True):
+        if letter in IMMEDIATE:
+            if number is None:
+                raise refused(f"{name} is to be a number ({letter!r}), and its operand is no constant")
+            text = re.sub(rf"{re.escape(name)}(?!\d)", str(number), text)
+    return text
+
+
 def _kind_of(constraint: str, constraints: Sequence[str]) -> str:
     """The letter of a constraint; that of a result for an operand that is tied to it."""
     letter = constraint.lstrip("=&")
@@ -265,6 +287,8 @@ def _numbered(tiles: Sequence[Tile], places: tuple[list[list[Place]], list[list[
     """The registers by their names; a result has no value, unless an operand is tied to it."""
     registers = {name: Held(_bits(name, letter)) for of_one in places[0] for name, letter in of_one}
     for tile, of_one in zip(tiles, places[1], strict=True):
+        if of_one[0][1] in IMMEDIATE:
+            continue
         sizes = [_bits(name, letter.lstrip(string.digits)) for name, letter in of_one]
         _check_fit(of_one[0], width_of(tile.type.scalar) * (pack // len(of_one)), sizes[0])
         for (name, letter), register in zip(of_one, registers_of(tile, pack, sizes), strict=True):
