@@ -271,7 +271,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
         if suffix == backend.binary_ext:
             if backend.assembly_ext:
                 stages[backend.assembly_ext] = partial(_assembly, stored, backend)
-            stages[suffix] = partial(_text if backend.binary_is_text else _bytes_of, stored, suffix)
+            stages[suffix] = partial(_text, stored, suffix) if backend.binary_is_text else partial(stored.read, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
         for name, origin in backend.remade.items():
@@ -284,10 +284,6 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
 def _is_kept(stage: str, stages: Stages, backend: BaseBackend) -> bool:
     """Whether a stage is stored: what can be made again is not, nor are texts when only the binary is asked for."""
     return stage in _binaries(backend) or (stages.is_made(stage) and not knobs.compilation.store_binary_only)
-
-
-def _bytes_of(stored: StoredEntry, suffix: str) -> bytes:
-    return stored.read(suffix)
 
 
 def _text(stored: StoredEntry, suffix: str) -> str:
