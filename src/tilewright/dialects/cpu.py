@@ -298,9 +298,9 @@ class Matmul(Op):
         keeps: there are `panels` and `kept`.
         panels: an address; B is left there in the order in which the product reads it, if it reads it in another one.
         kept: an i1, whether B is there already, left by a product of the same shape that was told the same numbers.
-        waits: several turns may be multiplied at once: there is `waiting`.
-        waiting: an i1, whether this product is left to the next turn, once its B is packed; the number of turns to
-            multiply, this one included; and the address of a table of their A and their packed B.
+        waits: several iterations may be multiplied at once: there is `waiting`.
+        waiting: an i1, whether this product is left to the next iteration, once its B is packed; the number of
+            iterations to multiply, this one included; and the address of a table of their A and their packed B.
     """
 
     __slots__ = ()
@@ -339,7 +339,7 @@ class Matmul(Op):
         self.attributes["keeps"] = True
 
     def wait(self, waiting: Sequence[Value], zero_init: Value) -> None:
-        """Let several turns be multiplied at once; the sums of all begin as `zero_init` says."""
+        """Let several iterations be multiplied at once; the sums of all begin as `zero_init` says."""
         self.set_operands([*self.operands[:10], zero_init, *self.further[:2], *waiting, *self.soon])
         self.attributes["waits"] = True
 

@@ -36,7 +36,7 @@ def _parallel(machine: Interpreter, op: Parallel, low: Any, high: Any, step: Any
         new = [[machine.environment[value] for value in reduction.values] for reduction in reductions]
         pairs = zip(reductions, combined, new, strict=True) if combined else ()
         combined = [combine_lanes(machine, *pair) for pair in pairs] or new
-    assert combined or not reductions, "a loop with results has a turn"
+    assert combined or not reductions, "a loop with results has an iteration"
     return [value for values in combined for value in values]
 
 

@@ -54,7 +54,7 @@ class CpuCosts(NamedTuple):
             them.
         kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
             0: they are never kept.
-        merged_groups: groups of k of a turn up to which several iterations of a product are multiplied at once, where
+        merged_groups: max groups of k per iteration for several iterations of a product to be multiplied at once, where
             one instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never
             are.
         adds_results_last: a block of a product is read behind its last step, and not waited for before the first.

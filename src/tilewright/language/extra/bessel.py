@@ -238,13 +238,13 @@ def _forward(n: Any, zero: Any, one: Any, step: Step) -> Any:
     """The value of order n, from those of 0 and 1."""
     last = _largest(n)
 
-    def turn(carried: Any) -> Any:
+    def iteration(carried: Any) -> Any:
         k, before, found = carried
         goes_on = k < n
         return k + 1.0, where(goes_on, found, before), where(goes_on, step(k, found, before), found)
 
     begin = cast(last * 0.0 + 1.0, float64)
-    found = while_loop(lambda carried: carried[0] < last, turn, (begin, zero, one))[2]
+    found = while_loop(lambda carried: carried[0] < last, iteration, (begin, zero, one))[2]
     return where(n == 0.0, zero, found)
 
 
@@ -254,7 +254,7 @@ def _backward_of(n: Any, x: Any) -> Any:
     x = minimum(maximum(x, SMALL), n)
     start = floor((n + floor(sqrt(160.0 * n))) * 0.5) * 2.0
 
-    def turn(carried: Any) -> Any:
+    def iteration(carried: Any) -> Any:
         k, above, here, found, total = carried
         starts, goes_on = k == start, k <= start
         here = where(starts, 1.0, here)
@@ -269,7 +269,7 @@ def _backward_of(n: Any, x: Any) -> Any:
         return k - 1.0, *kept
 
     nothing = 0.0 * x
-    values = while_loop(lambda carried: carried[0] > 0.0, turn, (_largest(start), *[nothing] * 4))
+    values = while_loop(lambda carried: carried[0] > 0.0, iteration, (_largest(start), *[nothing] * 4))
     return values[3] / fma(2.0, values[4], values[2])
 
 

@@ -133,14 +133,14 @@ class _Inserter:
         if by_threads:
             arrivals[0] = _threads(self.loop)
         barriers = [allocate_barriers(self.loop, count, number) for number in arrivals]
-        whole_turn, is_read = segments[0].partition == segments[-1].partition, _is_read_by_threads(channel)
+        is_cyclic, is_read = segments[0].partition == segments[-1].partition, _is_read_by_threads(channel)
         for number, segment in enumerate(segments):
             first = number == 0
-            if not (first and whole_turn):
+            if not (first and is_cyclic):
                 self._wait(segment, barriers[number - 1], place, phase, other_round=first)
             if by_threads and segment.partition == self.roles.mma:
                 _Marker(segment.first, self.roles.mma).marked("ttng.fence_async_shared", (), bCluster=False)
-            if segment.partition != self.roles.load and not (segment is segments[-1] and whole_turn):
+            if segment.partition != self.roles.load and not (segment is segments[-1] and is_cyclic):
                 self._tell(segment, barriers[number], place, fenced=is_read and segment is segments[-1])
         if channel.inner_loop is not None:
             self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
