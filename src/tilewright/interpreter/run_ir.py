@@ -57,7 +57,9 @@ def run_ir(
         Unsupported: the module has an op that cannot be interpreted.
     """
     functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
-    kernel = _kernel(functions)
+    public = [function for function in functions.values() if function.is_public]
+    assert len(public) == 1, f"the module must have one public function, not {len(public)}"
+    kernel = public[0]
     parameters = kernel.body.args
     values = [arguments[p.name or ""] for p in parameters] if isinstance(arguments, Mapping) else list(arguments)
     memory = Memory([_buffer(p, v) for p, v in zip(parameters, values, strict=True) if hasattr(v, "shape") and v.shape])
@@ -88,12 +90,6 @@ def programs(grid: Extents) -> Iterator[Extents]:
         for y in range(grid[1]):
             for x in range(grid[0]):
                 yield x, y, z
-
-
-def _kernel(functions: Mapping[str, Func]) -> Func:
-    public = [function for function in functions.values() if function.is_public]
-    assert len(public) == 1, f"the module must have one public function, not {len(public)}"
-    return public[0]
 
 
 def _buffer(parameter: Value, array: Any) -> HostBuffer:

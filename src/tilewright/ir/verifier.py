@@ -128,13 +128,9 @@ def _verify_block(block: Block, region: Region, owner: OpDefinition, visible: se
     if owner.terminated and (block.last is None or not block.last.definition.terminator):
         raise VerificationError(block.last or _owner(region), "the block does not end with a terminator")
     if block.last is not None and block.last.successors:
-        _verify_successors(block.last, region)
-
-
-def _verify_successors(terminator: Op, region: Region) -> None:
-    for target in terminator.successors:
-        if target.region is not region:
-            raise VerificationError(terminator, "a successor is in another region")
+        for target in block.last.successors:
+            if target.region is not region:
+                raise VerificationError(block.last, "a successor is in another region")
 
 
 def _owner(region: Region) -> Op:

@@ -38,7 +38,10 @@ def failure() -> str:
         SYSTEM.distrust(reason)
         warnings.warn(f"kernels run in Python, slowly: {reason}", RuntimeWarning, stacklevel=2)
     else:
-        _note()
+        place = _place()
+        with suppress(OSError):
+            make_private(place.parent)
+            write_whole(place, PASSED.encode())
     return reason
 
 
@@ -61,10 +64,3 @@ def _place() -> Path:
 def _is_proven() -> bool:
     place = _place()
     return is_trusted(place.parent) and place.exists()
-
-
-def _note() -> None:
-    place = _place()
-    with suppress(OSError):
-        make_private(place.parent)
-        write_whole(place, PASSED.encode())

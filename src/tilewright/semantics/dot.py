@@ -58,7 +58,10 @@ def dot(
     lhs, rhs = _operand(lhs), _operand(rhs)
     if len(lhs.type.shape) > 3 and len(rhs.type.shape) == len(lhs.type.shape):
         return _flattened(lhs, rhs, acc, precision, imprecise_acc, out_dtype)
-    shape = _result_shape(lhs, rhs)
+    left, right = lhs.type.shape, rhs.type.shape
+    if len(left) != len(right) or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        raise SemanticError(DotShapesDiffer(left, right))
+    shape = (*left[:-1], right[-1])
     _check_depth(lhs)
     result = block_type(_result_element(lhs.type.scalar, rhs.type.scalar, acc, out_dtype), shape)
     if acc is None:
@@ -144,13 +147,6 @@ def _imprecise_sums(lhs: Tile, rhs: Tile, wanted: int | None) -> int:
     if of_fp8 and wanted > lhs.type.shape[-1]:
         raise SemanticError(TooManyImpreciseSums(wanted, lhs.type.shape[-1]))
     return wanted
-
-
-def _result_shape(lhs: Tile, rhs: Tile) -> tuple[int, ...]:
-    left, right = lhs.type.shape, rhs.type.shape
-    if len(left) != len(right) or left[:-2] != right[:-2] or left[-1] != right[-2]:
-        raise SemanticError(DotShapesDiffer(left, right))
-    return (*left[:-1], right[-1])
 
 
 def _result_element(left: dtype, right: dtype, acc: Tile | None, out_dtype: dtype | None) -> dtype:

@@ -41,12 +41,6 @@ def _has_block_pointers(module: Op) -> bool:
     return bool(module.ops_of(MakeTensorPtr))
 
 
-def _block_of(value: Value) -> TensorType:
-    block = pointee_type(value.type)
-    assert isinstance(block, TensorType), "a block pointer points at a tile"
-    return block
-
-
 class BlockPointers(Expansion):
     """A block pointer as base, shape, strides and offsets.
 
@@ -203,7 +197,9 @@ class _Access:
         self.op = op
         self.columns = columns
         self.at = Emitter(op)
-        self.tile = _block_of(op.pointer)
+        block = pointee_type(op.pointer.type)
+        assert isinstance(block, TensorType), "a block pointer points at a tile"
+        self.tile = block
         self.rank = rank = len(self.tile.shape)
         self.base, self.shape, self.strides, self.offsets = (
             parts[0],

@@ -128,7 +128,10 @@ def _nvidias(name: str, tiles: Sequence[Tile], forms: Sequence[str]) -> Tile | N
 def _matched(name: str, arguments: Sequence[Any], accepted: Sequence[tuple[str, ...]]) -> list[Tile]:
     tiles = [to_tensor(argument) for argument in arguments]
     if _types(tiles) in accepted:
-        return _of_one_shape(tiles)
+        shaped = tiles[0]
+        for tile in tiles[1:]:
+            shaped = broadcast(shaped, tile)[0]
+        return [broadcast(tile, shaped)[0] for tile in tiles]
     common = tiles[0]
     for argument in arguments:  # numbers adopt the type of tiles
         common = common_operands(argument, common, operation=name)[1]
@@ -144,10 +147,3 @@ def _listed(types: Sequence[str]) -> str:
 
 def _types(tiles: Sequence[Tile]) -> tuple[str, ...]:
     return tuple(str(tile.type.scalar) for tile in tiles)
-
-
-def _of_one_shape(tiles: list[Tile]) -> list[Tile]:
-    shaped = tiles[0]
-    for tile in tiles[1:]:
-        shaped = broadcast(shaped, tile)[0]
-    return [broadcast(tile, shaped)[0] for tile in tiles]

@@ -159,7 +159,10 @@ def can_give(op: Op, layout: Distributed) -> bool:
     if op.definition.elementwise:
         return False
     if isinstance(op, Cat):
-        return _legal_cat(op, layout)
+        x = op.lhs
+        source = tile_layout(x)
+        assert source is not None, "all tiles around a cat have layouts"
+        return is_legal_cat(source, _shape(x), layout, _shape(op.result))
     if isinstance(op, ConvertLayout):
         return not isinstance(layout, NvidiaMma) or tile_layout(op.source) is layout
     if isinstance(op, Reshape):
@@ -182,13 +185,6 @@ def moves_data(x: Value, result: Value, layout: Distributed) -> bool:
     source = tile_layout(x)
     assert source is not None, "both sides of a reshape have layouts"
     return is_expensive_view(source, _shape(x), layout, _shape(result))
-
-
-def _legal_cat(op: Cat, layout: Distributed) -> bool:
-    x = op.lhs
-    source = tile_layout(x)
-    assert source is not None, "all tiles around a cat have layouts"
-    return is_legal_cat(source, _shape(x), layout, _shape(op.result))
 
 
 def is_free(op: Op) -> bool:

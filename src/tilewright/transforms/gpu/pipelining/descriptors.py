@@ -42,7 +42,7 @@ from tilewright.dialects.tt_descriptors import (
 from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import UNIT, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
-from tilewright.ir.types import MemDescType, TensorType, Type, i32
+from tilewright.ir.types import MemDescType, Type, i32
 from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, Writer, body_of, carry, hand_on
 from tilewright.transforms.gpu.tma_lowering import (
@@ -155,7 +155,9 @@ def pipeline_stores(loop: Loop) -> None:
         tile = tile_type(store.value)
         key = tile.shape, tile.element
         if key not in buffers:
-            buffers[key] = _buffer(loop, store, tile)
+            layout = buffer_layout(store.descriptor, tile)
+            type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
+            buffers[key] = OpBuilder(loop).emit("ttg.local_alloc", (), type)
         _store(store, buffers[key])
     behind = OpBuilder.behind(loop)
     behind.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
@@ -214,12 +216,6 @@ def _stores(block: Block) -> list[DescriptorWrite]:
         elif not isinstance(op, Loop):
             found += [store for region in op.regions for inner in region.blocks for store in _stores(inner)]
     return found
-
-
-def _buffer(loop: Loop, store: DescriptorWrite, tile: TensorType) -> Value:
-    layout = buffer_layout(store.descriptor, tile)
-    type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
-    return OpBuilder(loop).emit("ttg.local_alloc", (), type)
 
 
 def _store(store: DescriptorWrite, buffer: Value) -> None:
