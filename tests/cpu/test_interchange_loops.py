@@ -18,6 +18,7 @@ from tilewright.backends.cpu import interchange_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.vector import MaskedLoad
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
@@ -113,6 +114,30 @@ def squares_about_the_mean(x, out, rows, columns, BM: tl.constexpr, BN: tl.const
 
 
 @tw.jit
+def down_columns(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """Turns read rows one after the other, and all of them the same columns."""
+    lane = tl.arange(0, BN)[None, :]
+    total = tl.full((BM, BN), -0.0, tl.float32)
+    for start in range(0, rows + 2, BM):
+        row = start + tl.arange(0, BM)[:, None]
+        total += tl.load(x + row * columns + lane, (row < rows) & (lane < columns - 93), 0.0)
+    tl.store(out + tl.arange(0, BN), tl.sum(total, 0))
+
+
+@tw.jit
+def whole_columns(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """Masks are for rows alone, and one of two loads has another one."""
+    lane = tl.arange(0, BN)[None, :]
+    total, top = tl.zeros((BM, BN), tl.float32), tl.full((BM, BN), float("-inf"), tl.float32)
+    for start in range(0, rows, BM):
+        row = start + tl.arange(0, BM)[:, None]
+        value = tl.load(x + row * columns + lane, row < rows, 0.0)
+        total += value
+        top = tl.maximum(top, value - tl.load(x + row * columns + lane, row < rows - 1, 1.0))
+    tl.store(out + tl.arange(0, BN), tl.sum(total, 0) - tl.max(top, 0))
+
+
+@tw.jit
 def reads_what_was_stored(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
     """`x` and `out` may be one array, which is written in front of the loop and behind it."""
     row, lane = tl.arange(0, BM), tl.arange(0, BN)
@@ -133,6 +158,8 @@ APPLIED = [
     fading_sum,
     sums_in_an_outer_loop,
     squares_about_the_mean,
+    down_columns,
+    whole_columns,
     reads_what_was_stored,
 ]
 
@@ -204,6 +231,41 @@ def test_a_turn_adds_to_addresses_only_what_it_changes() -> None:
     assert len({op.pointer for op in steps}) == 8
     assert not any(is_inside(op.pointer, turns) for op in steps)
     assert not any(op.name == "arith.addi" and op.results[0].type is i64 for op in turns.body)
+
+
+def test_rows_of_a_turn_are_asked_by_one_comparison() -> None:
+    """Where they are all on, the second vector of each is loaded only if it has columns."""
+    module = loops_of(down_columns, (matrix(), matrix(), ROWS, COLUMNS), "znver4", BM=8, BN=32)
+    turns = next(loop for loop in module.ops_of(For) if len(loop.results) == 8)
+    assert sum(op.name == "arith.cmpi" for op in turns.body) == 1
+    (rows,) = [op for op in turns.body if isinstance(op, If)]
+    (columns,) = [op for op in rows.arms[0].block if isinstance(op, If)]
+    (second,) = [op for op in columns.arms[1].block if isinstance(op, If)]
+    loads = [[isinstance(op, MaskedLoad) for op in arm.block].count(True) for arm in second.arms]
+    assert loads == [4, 0]
+    assert not is_inside(second.condition, turns)
+
+
+@tw.jit
+def wrapping_rows(x, out, rows, columns, shift, end):
+    """Rows count where a sum is below `end` that wraps for the last of them."""
+    lane = tl.arange(0, 32)[None, :]
+    total = tl.zeros((8, 32), tl.float32)
+    for start in range(0, rows, 8):
+        row = start + tl.arange(0, 8)[:, None]
+        total += tl.load(x + row * columns + lane, (row + shift < end) & (lane < columns), 0.0)
+    tl.store(out + tl.arange(0, 32), tl.sum(total, 0))
+
+
+@pytest.mark.parametrize("columns", [7, 20, 32])
+@pytest.mark.parametrize(("shift", "end"), [(2**31 - 13, 5), (2**31 - 8, 5), (-9, 5), (-8, 0), (-16, 0), (0, 11)])
+def test_sums_of_rows_may_wrap(shift: int, end: int, columns: int) -> None:
+    x, out = np.random.default_rng(3).integers(-9, 9, (16, columns)).astype(np.float32), np.zeros(32, np.float32)
+    kernel = wrapping_rows[(1,)](x, out, 16, columns, shift, end)
+    assert "cpu.accumulate" in kernel.asm["ttcir"]
+    sums = (np.arange(16) + shift).astype(np.int32)
+    np.testing.assert_array_equal(out[:columns], x[sums < end].sum(0))
+    assert not out[columns:].any()
 
 
 @pytest.mark.parametrize("tile", [(8, 32), (16, 16), (1, 128), (8, 8)])
@@ -323,13 +385,23 @@ def counted_by_while(x, out, rows, columns):
 
 
 @tw.jit
-def down_columns(x, out, rows, columns):
-    """Turns read rows one after the other, as they lie in memory."""
+def shared_rows(x, out, rows, columns):
+    """All rows of the tile load one row, which would be read again for each of them."""
     row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
     total = tl.zeros((8, 32), tl.float32)
+    for start in range(rows):
+        total += tl.load(x + start * columns + lane + row * 0) + tl.load(x + start * columns + lane)
+    tl.store(out + tl.arange(0, 32), tl.sum(total, 0))
+
+
+@tw.jit
+def rows_too_long(x, out, rows, columns):
+    """A row of the tile is longer than what registers hold."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 1024)[None, :]
+    total = tl.zeros((8, 1024), tl.float32)
     for start in range(0, rows, 8):
         total += tl.load(x + (start + row) * columns + lane, start + row < rows, 0.0)
-    tl.store(out + tl.arange(0, 32), tl.sum(total, 0))
+    tl.store(out + tl.arange(0, 1024), tl.sum(total, 0))
 
 
 MORE = [
@@ -359,7 +431,7 @@ def test_a_loop_whose_last_number_is_asked_for_stays() -> None:
     assert "cpu.accumulate" not in ttcir(plain, MORE=nothing_else, ENDS=True)
 
 
-@pytest.mark.parametrize("kernel", [counted_by_while, down_columns], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("kernel", [counted_by_while, shared_rows, rows_too_long], ids=lambda kernel: kernel.__name__)
 @code_on("neoverse-v1")
 def test_other_loops_stay(kernel: Any) -> None:
     assert "cpu.accumulate" not in ttcir(kernel)

@@ -679,7 +679,7 @@ SUMS_OF_NARROW_ROWS = """
       %v = tt.load %p, %mask, %zero : tensor<4x32x!tt.ptr<f32>>
       %next = arith.addf %total, %v : tensor<4x32xf32>
       scf.yield %next : tensor<4x32xf32>
-    }
+    } {tt.disable_licm}
     %sum = "tt.reduce"(%sums) <{axis = 0 : i32}> ({
     ^bb0(%a: f32, %b: f32):
       %ab = arith.addf %a, %b : f32

@@ -1,4 +1,7 @@
-"""Sums over rows of a tile that is wider than what its mask shows of them have a version for one vector of each."""
+"""Sums over rows of a tile that is wider than what its mask shows of them have a version for one vector of each.
+
+Loops that look for signals in each iteration have it: the others keep sums in registers, in `interchange_loops.py`.
+"""
 
 from __future__ import annotations
 
@@ -43,28 +46,30 @@ def middle(x, out, s1, s2, B1: tl.constexpr, B2: tl.constexpr, HOW: tl.constexpr
 @pytest.mark.parametrize("s2", [1, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65])
 @pytest.mark.parametrize("s1", [0, 1, 15, 16, 17, 50])
 @pytest.mark.parametrize("how", ["", "odd"])
-def test_every_width(s1: int, s2: int, how: str) -> None:
-    """Memory ends at a page that nobody may touch."""
+@pytest.mark.parametrize("interruptible", [False, True])
+def test_every_width(s1: int, s2: int, how: str, interruptible: bool) -> None:
+    """Memory ends at a page that nobody may touch; loops that look for signals keep sums in memory."""
     _, memory = between_guards(3 * s1 * s2, np.dtype(np.float32))
     memory[:] = np.random.default_rng(s2).integers(-9, 9, memory.size)
     x, out = memory.reshape(3, s1, s2), np.full((3, s2), 77, np.float32)
-    middle[(3, tw.cdiv(s2, 32))](x, out, s1, s2, B1=16, B2=32, HOW=how)
+    middle[(3, tw.cdiv(s2, 32))](x, out, s1, s2, B1=16, B2=32, HOW=how, interruptible=interruptible)
     np.testing.assert_array_equal(out, (x[:, 1::2] if how else x).sum(1))
 
 
 @pytest.mark.parametrize("s2", [3, 16, 20])
-def test_signs_of_zeros_are_those_of_the_sums(s2: int) -> None:
+@pytest.mark.parametrize("interruptible", [False, True])
+def test_signs_of_zeros_are_those_of_the_sums(s2: int, interruptible: bool) -> None:
     """Rows that are masked off add +0, so a sum of -0 alone is -0 only in a tile that is full."""
     for s1, negative in ((16, True), (15, False), (17, False)):
         x, out = np.full((1, s1, s2), -0.0, np.float32), np.zeros((1, s2), np.float32)
-        middle[(1, 1)](x, out, s1, s2, B1=16, B2=32)
+        middle[(1, 1)](x, out, s1, s2, B1=16, B2=32, interruptible=interruptible)
         assert np.signbit(out).all() == negative, s1
 
 
 def lowered(target: Any = TARGET, tile: tuple[int, int] = (16, 32), how: str = "") -> Op:
     """The loops in front of the pass."""
     x = np.zeros(4096, np.float32)
-    text = middle.warmup(x, x, 7, 7, B1=tile[0], B2=tile[1], HOW=how, grid=(1,)).asm["ttcir"]
+    text = middle.warmup(x, x, 7, 7, B1=tile[0], B2=tile[1], HOW=how, grid=(1,), interruptible=True).asm["ttcir"]
     module = parse_module(text)
     run_passes(module, [step for step in loop_passes(target) if step.name != "version_single_vectors"])
     return module
@@ -89,7 +94,7 @@ def launch(s1: int, s2: int, module: Op) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("s1", [0, 9, 16, 37])
 def test_no_pass_changes_what_is_summed(s1: int, s2: int) -> None:
     x = np.zeros(4096, np.float32)
-    text = middle.warmup(x, x, 7, 7, B1=16, B2=32, grid=(1,)).asm["ttcir"]
+    text = middle.warmup(x, x, 7, 7, B1=16, B2=32, grid=(1,), interruptible=True).asm["ttcir"]
     seen, _ = check_every_pass(text, TARGET, Trial(partial(launch, s1, s2), rounded_difference))
     assert "version_single_vectors" in seen
 

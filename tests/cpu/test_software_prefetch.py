@@ -13,7 +13,7 @@ import tilewright as tw
 import tilewright.language as tl
 from loop_passes import Trial, check_every_pass, rounded_difference
 from tilewright.backends.llvm.machine import host_target
-from tilewright.dialects.arith import CompareIntegers
+from tilewright.dialects.arith import CompareIntegers, Select
 from tilewright.dialects.scf import If
 from tilewright.dialects.vector import MaskedLoad, Prefetch
 from tilewright.interpreter.run_ir import run_ir
@@ -26,13 +26,16 @@ FAR, NEAR = 2, 3
 
 
 @tw.jit
-def down(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr, MASKS: tl.constexpr = False):
-    """Sums along columns: the next turn reads BM rows further down."""
+def down(
+    x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr, MASKS: tl.constexpr = False, FLIPS: tl.constexpr = True
+):
+    """Sums along columns: the next turn reads BM rows further down; with `FLIPS`, no lane keeps to its own."""
     column = tl.program_id(0) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), tl.float32)
     for start in range(0, rows, BM):
         row = start + tl.arange(0, BM)[:, None]
         at = x + row * columns + column[None, :]
+        total = tl.flip(total, 1) if FLIPS else total
         total += tl.load(at, (row < rows) & (column < columns)[None, :], 0.0) if MASKS else tl.load(at)
     tl.store(out + column, tl.sum(total, 0), column < columns if MASKS else None)
 
@@ -101,6 +104,20 @@ def test_rows_of_the_next_turn_are_asked_for(tile: tuple[int, int]) -> None:
     assert all(op.locality == FAR and is_conditional(op) and integer_of(op.offset) is None for op in found)
 
 
+@pytest.mark.parametrize("tile", [(32, 32), (8, 128), (64, 32)])
+def test_sums_in_registers_ask_for_rows_where_the_launch_loads_much(tile: tuple[int, int]) -> None:
+    """Eight vectors a turn are 512 bytes, so 16 turns are 8 KiB; otherwise each asks for what it loads."""
+    found = asked(down, (X, X, 64, 64), BM=tile[0], BN=tile[1], FLIPS=False)
+    assert len(found) == 8
+    for op in found:
+        ahead = op.offset.op
+        assert isinstance(ahead, Select)
+        assert integer_of(ahead.other) == 0
+        assert ahead.chosen.op is not None
+        assert 16 in map(integer_of, ahead.chosen.op.operands)
+    assert not asked(down, (X, X, 64, 64), "znver4", BM=tile[0], BN=tile[1], FLIPS=False), "nothing was measured there"
+
+
 def test_rows_that_go_on_are_asked_for() -> None:
     """The next turn's 8 rows of 32 are 128 bytes behind these; 32 KiB are read before what is asked for."""
     assert {integer_of(op.offset) for op in asked(along, (X, X, 64), BM=8, BN=32)} == {128 * 32}
@@ -149,8 +166,9 @@ def launch(rows: int, columns: int, module: Op) -> dict[str, np.ndarray]:
     return {"out": out}
 
 
+@pytest.mark.parametrize("flips", [False, True])
 @pytest.mark.parametrize(("rows", "columns"), [(7, 40), (33, 64), (64, 20)])
-def test_no_pass_changes_what_is_summed(rows: int, columns: int) -> None:
-    text = down.warmup(X, X, 7, 7, BM=16, BN=32, MASKS=True, grid=(1,)).asm["ttcir"]
+def test_no_pass_changes_what_is_summed(rows: int, columns: int, flips: bool) -> None:
+    text = down.warmup(X, X, 7, 7, BM=16, BN=32, MASKS=True, FLIPS=flips, grid=(1,)).asm["ttcir"]
     seen, _ = check_every_pass(text, TARGET, Trial(partial(launch, rows, columns), rounded_difference))
     assert "prefetch_rows" in seen

@@ -10,15 +10,18 @@ A `cpu.accumulate` is a part of a nest: for some elements at a time, all iterati
 values in registers. Otherwise each iteration would read and write whole tiles. Every element goes through the same
 operations in the same order. Memory is still read in order: a row of the tile fits into registers, and the next
 iteration continues after it. If rows are longer, only loops of FEW_TURNS are moved, because many iterations would read
-pieces of distant rows.
+pieces of distant rows. An iteration may also read a tile of other rows, as sums along columns do: then a row is a piece
+of memory of its own in either order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
 from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
-from tilewright.backends.cpu.strides import goes_on, steps_of_turn
+from tilewright.backends.cpu.strides import Known, goes_on, has_own_rows, steps_of_turn
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.scf import For
@@ -40,17 +43,30 @@ _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 
 def interchange_loops(module: Op, target: Target) -> bool:
     """Move loops inside the loops over elements where that is legal and pays; returns whether any was."""
-    loops = [op for op in module.ops_of(For) if goes_along_rows(op)]
-    loops = [loop for loop in loops if keeps_rows_in_registers(loop, target) or _has_few_turns(loop)]
+    loops = [op for op in module.ops_of(For) if _pays(op, target)]
     for loop in loops:
         _replace(loop)
     return bool(loops)
 
 
+def _pays(loop: For, target: Target) -> bool:
+    if not _may_go_inside(loop):
+        return False
+    if keeps_rows_in_registers(loop, target):
+        (shape,) = {value.type.shape for value in loop.results if is_tile(value)}
+        return _reads(loop, lambda pointer, steps: goes_on(pointer, steps) or has_own_rows(pointer, steps, shape))
+    return _reads(loop, goes_on) and _has_few_turns(loop)
+
+
 def goes_along_rows(loop: For) -> bool:
     """Whether the loop does little but read memory along the rows of the tiles that it carries, and may go inside."""
-    may_go_inside = _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
-    return may_go_inside and _is_cheap(loop) and _reads_rows(loop)
+    return _may_go_inside(loop) and _reads(loop, goes_on)
+
+
+def _may_go_inside(loop: For) -> bool:
+    """Whether the loop does little but read memory, and no element of what it carries depends on another one."""
+    is_free = _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
+    return is_free and _is_cheap(loop)
 
 
 def _carries_tiles(loop: For) -> bool:
@@ -98,12 +114,12 @@ def _keeps_elements(loop: For) -> bool:
     return True
 
 
-def _reads_rows(loop: For) -> bool:
-    """Whether successive iterations read along the rows of the tiles; otherwise each reads a place of its own."""
+def _reads(loop: For, how: Callable[[Value, Known], bool]) -> bool:
+    """Whether all tiles that an iteration loads lie as `how` says of their addresses, and of the steps of scalars."""
     pairs = list(zip(loop.carried, loop.yielded, strict=True))
     counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
     steps = steps_of_turn(loop.body, counters)
-    return all(goes_on(op.pointer, steps) for op in loop.body.ops_of(Load) if is_tile(op.pointer))
+    return all(how(op.pointer, steps) for op in loop.body.ops_of(Load) if is_tile(op.pointer))
 
 
 def _grows(value: Value, next: Value) -> bool:

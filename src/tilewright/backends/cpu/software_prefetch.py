@@ -14,17 +14,18 @@
 
 Hardware prefetchers do not find the rows of a tile, each on another page, if a loop reads another tile of such rows in
 each iteration, as sums along columns do; and where each row continues in the next iteration, a page ends soon. So each
-row prefetches that of a later iteration. And some processors prefetch nothing for masked loads, so each of them waits
-for memory: these prefetch the lines ahead.
+row prefetches that of a later iteration, also where iterations keep their sums in registers. And some processors
+prefetch nothing for masked loads, so each of them waits for memory: these prefetch the lines ahead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, trip_count
+from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, programs_of, trip_count
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.dialects.arith import Select
@@ -48,6 +49,9 @@ FROM_MEMORY = 2
 MIN_BYTES = 32 << 10
 """The least number of bytes of the tiles that are read before the prefetched one."""
 
+MIN_BYTES_IN_REGISTERS = 8 << 10
+"""The least number of bytes that a loop with sums in registers reads before the prefetched row."""
+
 MAX_TILE_BYTES = 128 << 10
 """Max bytes of a tile that is prefetched while another one is used: more push each other out of L2."""
 
@@ -66,6 +70,11 @@ def prefetch_unpredicted(function: Func, parallel: Sequence[Parallel], costs: Cp
         if len(loops) > 1:
             prefetcher, further = _Prefetcher(function, loops[-1]), loops[ALONG not in loops[0].attributes]
             found |= prefetcher.place(is_needed=prefetcher.rows_of(loop, loops[0], further, costs))
+    for further in function.ops_of(For) if costs.prefetched_short_row else ():
+        own = [op for op in further.ops_of(Load) if next(_loops_around(op)) is further] if further.results else []
+        if own:
+            prefetcher = _Prefetcher(function, further)
+            found |= prefetcher.place(is_needed=prefetcher.rows_in_registers(own, further, costs))
     for load in function.ops_of(MaskedLoad) if costs.prefetched_under_mask else ():
         around = list(_loops_around(load))
         if around:
@@ -110,6 +119,25 @@ class _Prefetcher:
         put_version(b, loop, far, _with_prefetches(loop, ahead))
         return True
 
+    def rows_in_registers(self, loads: Sequence[Load], further: For, costs: CpuCosts) -> bool:
+        """Let `loads`, of rows that each iteration of `further` leaves, prefetch later ones, if the grid is large.
+
+        In others each prefetches what it loads itself: a version of the loop would be as long as the loop.
+        """
+        growth = Growth(self.b, further, "", self.outermost)
+        steps = {op: step for op in loads if isinstance(step := growth.of(op.base), Value)}
+        bytes = sum(lanes_of(op.result.type) * op.result.type.scalar.bits // 8 for op in steps)
+        if not steps:
+            return False
+        times = bytes * prod(_known_trips(loop) for loop in _loops_around(further))
+        low, high, step = (self.b.extend(bound, i64) for bound in further.bounds)
+        read = self.b.mul(self.b.mul(self.b.sub(high, low), programs_of(self.b)), times)
+        far = self.b.compare("sgt", read, self.b.mul(step, costs.max_prefetched_grid))
+        for op, step in steps.items():
+            ahead = self.b.select(far, _times(self.b, step, -(-MIN_BYTES_IN_REGISTERS // bytes)), 0)
+            _prefetch(op, op.base, self.b.number(ahead), FROM_MEMORY)
+        return True
+
     def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
         """Let `load` prefetch what `loop` loads by it when that are `ahead` bytes more."""
         base = load.base.op.chosen if isinstance(load.base.op, Select) else load.base
@@ -130,6 +158,12 @@ class _Prefetcher:
         else:
             _drop(self.b.block)
         return is_needed
+
+
+def _known_trips(loop: For | Parallel) -> int:
+    """The number of iterations of `loop`, or 1 where it is not known now."""
+    bounds = [number for bound in loop.bounds if isinstance(number := offset_of(bound), int)]
+    return len(range(*bounds)) if len(bounds) == len(loop.bounds) else 1
 
 
 def _with_prefetches(loop: Parallel, ahead: Mapping[Op, Value]) -> Parallel:

@@ -74,6 +74,18 @@ def goes_on(pointer: Value, known: Known) -> bool:
     return not is_across and (turn == 0 or (turn is not None and turn == along))
 
 
+def has_own_rows(pointer: Value, known: Known, shape: tuple[int, ...] | None) -> bool:
+    """Whether a tile of pointers has a piece of memory for each row of a `shape`, and in each iteration another one.
+
+    A piece that several rows share would be read again for each of them.
+    """
+    if pointer.type.shape != shape or not shape or sum(1 for _ in makers(pointer)) > FARTHEST:
+        return False
+    steps = _steps(pointer, known)
+    *earlier, along = (steps.get(axis, 0) if extent > 1 else TURN for axis, extent in enumerate(shape))
+    return along == 1 and not {0, 1, None} & {*earlier} and steps.get(TURN, 0) != 0
+
+
 def _votes(value: Value, met: set[Value]) -> int:
     """Elements read from memory with their neighbours along axis 0, less those along axis 1."""
     op = value.op

@@ -148,12 +148,12 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
 
 
 def _decided_by_zero(op: Op, operands: list[Lane]) -> Lane | None:
-    """The value that a known zero gives `op`: a sum is its other operand, a product or a wider number the zero."""
+    """The value that a known zero gives `op`: a sum is its other operand, others are zero."""
     zero: Lane = next(lane for lane in operands if isinstance(lane, Uniform) and lane.value == 0)
     match op.name:
         case "arith.addi":
             return operands[1] if operands[0] is zero else operands[0]
-        case "arith.muli" | "arith.extsi":
+        case "arith.andi" | "arith.muli" | "arith.extsi":
             return zero
     return None
 

@@ -48,6 +48,8 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
+    if isinstance(mask, Uniform) and mask.value == 0:
+        return other or Uniform(c.zero(op.result.type.scalar), 0)
     level = _level_of_facts(c, op) if _is_single(place) else 0
     in_runs = is_often_contiguous(c, place, op.pointer)
     found = read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, inside=level)
