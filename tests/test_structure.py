@@ -121,7 +121,7 @@ SMALL_FILES = {
     **dict.fromkeys(("dialects/gluon.py", "dialects/math.py"), "a dialect, and each has its files"),
     **dict.fromkeys(
         (
-            *("runtime/drivers/cpu/native/systems/windows_faults.py", "support/system/linux.py"),
+            "runtime/drivers/cpu/native/systems/windows_faults.py",
             "support/system/macos.py",
         ),
         "one system's side of what others have in files of the same names",

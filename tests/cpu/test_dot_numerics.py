@@ -20,7 +20,7 @@ SOME_EXTENTS = (1, 4, 16, 64)
 TYPES = {"f32": (f32, f32), "f64": (f64, f64), "bf16": (bf16, f32), "i8": (i8, i32), "i16": (i16, i32)}
 PLAIN_INTEGERS = {"i32": (i32, i32), "i64": (i64, i64)}
 ORDERS = ("plain", "a", "b", "both")
-TARGETS = [None, "x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server"]
+TARGETS = [None, "x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "sapphirerapids"]
 
 
 def runnable(cpu: str | None) -> Target:

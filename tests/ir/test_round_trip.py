@@ -59,6 +59,13 @@ VECTORS = """module {
     %19 = vector.bitcast %17 : vector<16xf32> to vector<16xi32>
     %20 = vector.dot_accumulate %18, %18, %19 {unsigned} : vector<64xi8> -> vector<16xi32>
     %21 = vector.matrix_accumulate %18, %18, %20 : vector<64xi8> -> vector<16xi32>
+    %22 = amx.tile_load %p[%o], %o : !tt.ptr<i8> -> vector<16x32xbf16>
+    %23 = amx.tile_load %p[%o], %o : !tt.ptr<i8> -> vector<16x16xf32>
+    %24 = amx.tile_mulf %22, %22, %23 : vector<16x32xbf16>, vector<16x32xbf16> -> vector<16x16xf32>
+    amx.tile_store %24, %p[%o], %o : !tt.ptr<i8>, vector<16x16xf32>
+    %25 = amx.tile_load %p[%o], %o : !tt.ptr<i8> -> vector<16x64xi8>
+    %26 = amx.tile_load %p[%o], %o : !tt.ptr<i8> -> vector<16x16xi32>
+    %27 = amx.tile_muli %25, %25, %26 : vector<16x64xi8>, vector<16x64xi8> -> vector<16x16xi32>
     scf.for %arg5 = %o to %o step %o  : i64 {
     } {vector.nonempty}
     scf.if %b {

@@ -14,7 +14,7 @@ import pytest
 from tilewright.backends.llvm import host_cpu
 from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, HostCpu, Registers, host_arm, host_x86, x86_cpu
 from tilewright.backends.llvm.machine import _tuning
-from tilewright.support.system import linux
+from tilewright.support.system import SYSTEM, linux
 
 pytestmark = pytest.mark.quick
 
@@ -31,6 +31,13 @@ ZEN4 = {
     (0, 0): AMD,
     (1, 0): Registers(0xA60F12, 0, AVX, 0),
     (7, 0): Registers(1, MORE | AVX512, 1 << 1 | 1 << 6 | 1 << 11, 0),
+    (7, 1): Registers(1 << 5, 0, 0, 0),
+    **EXTENDED,
+}
+SAPPHIRE_RAPIDS = {
+    (0, 0): INTEL,
+    (1, 0): Registers(0x806F8, 0, AVX, 0),
+    (7, 0): Registers(1, MORE | AVX512, 1 << 1 | 1 << 6 | 1 << 11, 1 << 22 | 1 << 24 | 1 << 25),
     (7, 1): Registers(1 << 5, 0, 0, 0),
     **EXTENDED,
 }
@@ -59,6 +66,7 @@ def test_the_scheduling_model_is_that_of_the_processor() -> None:
     assert _tuning(HostCpu("AuthenticAMD", 26, wide)) == "znver5"
     assert _tuning(HostCpu("AuthenticAMD", 25, wide)) == "znver4"
     assert _tuning(HostCpu("AuthenticAMD", 25, narrow)) == "znver3"
+    assert _tuning(HostCpu("GenuineIntel", 6, wide | host_cpu.AMX)) == "sapphirerapids"
     assert _tuning(HostCpu("GenuineIntel", 6, wide)) == "icelake-server"
     assert _tuning(HostCpu("GenuineIntel", 6, narrow)) == "haswell"
     assert _tuning(HostCpu("GenuineIntel", 6, frozenset())) == "nehalem"
@@ -73,9 +81,12 @@ def test_the_scheduling_model_is_that_of_the_processor() -> None:
         (ZEN4, 0b111, V3),
         (ZEN4, 0b1100111, V3),
         (ZEN4, 0, V3 - host_cpu.AVX),
+        (SAPPHIRE_RAPIDS, 0b1100000000011100111, V3 | ALL_AVX512 | host_cpu.AMX),
+        (SAPPHIRE_RAPIDS, 0b0100000000011100111, V3 | ALL_AVX512),
+        (SAPPHIRE_RAPIDS, 0b11100111, V3 | ALL_AVX512),
     ],
 )
-def test_vectors_count_where_the_system_saves_them(
+def test_vectors_and_tiles_count_where_the_system_saves_them(
     registers: Mapping[tuple[int, int], Registers], states: int, features: set[str]
 ) -> None:
     assert x86_cpu(answers(registers), lambda: states).features == features
@@ -86,15 +97,25 @@ def test_the_family_counts_on_from_fifteen() -> None:
     assert (cpu.vendor, cpu.family) == ("AuthenticAMD", 25)
 
 
+def test_tiles_that_the_system_keeps_to_itself_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = HostCpu("GenuineIntel", 6, frozenset(V3) | host_cpu.AMX)
+    monkeypatch.setattr(host_cpu, "x86_cpu", lambda *_: found)
+    for given, features in ((True, found.features), (False, V3)):
+        monkeypatch.setattr(type(SYSTEM), "may_use_tiles", lambda _, given=given: given)
+        assert host_x86().features == features
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="asks an x86 processor")
 def test_the_processor_says_what_the_system_says() -> None:
     """Flags by the names that Linux has for them; an emulator's answer may differ, so only the real one is compared."""
     text = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     flags = set(re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)[1].split())
-    names = {"abm": "lzcnt", "bmi1": "bmi"}
+    names = {"abm": "lzcnt", "bmi1": "bmi", **{f"amx_{name}": f"amx-{name}" for name in ("bf16", "int8", "tile")}}
     of_the_system = {names.get(flag, flag.replace("_", "")).replace("sse4", "sse4.") for flag in flags}
     cpu = host_x86()
     if cpu.vendor in text:
+        if not SYSTEM.may_use_tiles():
+            of_the_system -= host_cpu.AMX
         assert cpu.features == of_the_system & X86_BITS.keys()
         assert re.search(rf"^cpu family\s*: {cpu.family}$", text, re.MULTILINE)
 

@@ -7,6 +7,7 @@ name, facts, rules, text.
 from __future__ import annotations
 
 from tilewright.dialects import (
+    amx,
     arith,
     builtin,
     cf,
@@ -41,6 +42,7 @@ from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.ir.declare import add_semantics
 
 __all__ = [
+    "amx",
     "arith",
     "builtin",
     "cf",

@@ -81,6 +81,15 @@ def _matrix_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array
     return (accumulator.astype(wide) + sums.reshape(-1)).astype(accumulator.dtype)
 
 
+def _multiply_tiles(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
+    """Sums as those of `_dot_accumulate`; a row of `b` has a group of neighbours along k for each column."""
+    del op
+    wide = np.int64 if np.issubdtype(a.dtype, np.integer) else np.float64
+    columns = accumulator.shape[1]
+    left, right = a.astype(wide), b.astype(wide).reshape(b.shape[0], columns, -1).transpose(0, 2, 1)
+    return (accumulator.astype(wide) + left @ right.reshape(-1, columns)).astype(accumulator.dtype)
+
+
 # --- pointers and bits --------------------------------------------------------------------------------------------
 
 
@@ -202,6 +211,8 @@ def _packed_arithmetic(op: Any, *operands: Array) -> Any:
 
 
 TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
+    "amx.tile_mulf": _multiply_tiles,
+    "amx.tile_muli": _multiply_tiles,
     "tt.addptr": _add_pointer,
     "tt.bitcast": ARITHMETIC_SEMANTICS["arith.bitcast"],
     "tt.broadcast": _splat,

@@ -1,4 +1,4 @@
-"""The memory accesses of vector loops: a pointer, an offset in bytes, and possibly a stride between elements."""
+"""The memory accesses of vector loops: a pointer, an offset in bytes, and possibly a stride of elements or rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.amx import TileLoad, TileStore
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tile_semantics import element_bytes
 from tilewright.dialects.vector import (
@@ -93,6 +94,24 @@ def _table(machine: Interpreter, op: Table) -> Any:
         values = literal.values if isinstance(literal, Dense) else [literal.value] * lanes_of(literal.type)
         kept[op] = _constants(machine.memory, np.array(values, numpy_dtype(literal.type)))
     return kept[op]
+
+
+@executes("amx.tile_load")
+def _tile_load(machine: Interpreter, op: TileLoad, base: Any, offset: Any, stride: Any) -> Any:
+    type = op.results[0].type
+    return machine.memory.read(_rows(type, base, offset, stride), numpy_dtype(type), None, op)
+
+
+@executes("amx.tile_store")
+def _tile_store(machine: Interpreter, op: TileStore, base: Any, offset: Any, value: Any, stride: Any) -> None:
+    machine.memory.write(_rows(op.value.type, base, offset, stride), value, None, op)
+
+
+def _rows(type: Type, base: Any, offset: Any, stride: Any) -> Array:
+    """The address of each element of rows that are `stride` bytes apart."""
+    assert type.shape is not None, "it has rows and columns"
+    rows, columns = (np.arange(extent, dtype=np.int64) for extent in type.shape)
+    return np.int64(base) + np.int64(offset) + rows[:, None] * np.int64(stride) + columns * numpy_dtype(type).itemsize
 
 
 def _constants(memory: Memory, values: Array) -> Array:

@@ -32,8 +32,10 @@ from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.loops import LoopEmitter, end_of_iterations
+from tilewright.backends.llvm.products import request_tiles
 from tilewright.backends.llvm.spelling import element_of, moved_type
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.amx import TileLoad
 from tilewright.dialects.builtin import Assume
 from tilewright.dialects.cpu import Alloc, AssertAt, PrintBuffer, ProgramsAhead, Take
 from tilewright.dialects.scf import For, While
@@ -57,11 +59,12 @@ def emit_functions(w: LlvmWriter, module: Op, shared: Shared) -> tuple[str, int,
     and where they do nothing but wait.
     """
     entry, scratch_bytes = "", 0
+    uses_tiles = any(function.ops_of(TileLoad) for function in functions_of(module))
     for function in functions_of(module):
         emitter = FunctionEmitter(w, function, shared)
         if is_public(function):
             entry = function.symbol
-            emitter.emit(entry)
+            emitter.emit(entry, uses_tiles=uses_tiles)
         else:
             emitter.emit_called(shared.names[function.symbol])
         scratch_bytes = max(scratch_bytes, end_of(emitter.buffers))
@@ -88,12 +91,14 @@ class FunctionEmitter(LoopEmitter):
         self.prologue_ops = function.ops_of(_PROLOGUE_OPS)
         self.buffers = [op for op in self.prologue_ops if isinstance(op, Alloc)]
 
-    def emit(self, name: str) -> None:
-        """Write the kernel: a loop over programs."""
+    def emit(self, name: str, *, uses_tiles: bool) -> None:
+        """Write the kernel: a loop over programs. `uses_tiles`: it, or a function it calls, uses tile registers."""
         w = self.w
         parameters = [("ptr noalias", "%launch"), ("i64", "%begin"), ("i64", "%end"), ("ptr noalias", "%scratch")]
         with w.function(name, parameters, result="i64"):
             w.describe(self.function, name)
+            if uses_tiles:
+                request_tiles(w)
             self._arguments()
             self._buffers()
             self._grid()

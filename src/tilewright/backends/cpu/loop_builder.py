@@ -22,7 +22,7 @@ from tilewright.ir.attributes import UNIT, Attribute, Dense, DenseArray, Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.literals import canonical
-from tilewright.ir.types import FloatType, PointerType, Type, VectorType, i1, i8, i32, i64, with_element
+from tilewright.ir.types import FloatType, PointerType, Type, VectorType, f32, i1, i8, i32, i64, with_element
 from tilewright.transforms.matching import integer_of
 
 BYTES = PointerType(i8)
@@ -262,7 +262,20 @@ class LoopBuilder(StructureBuilder):
         """The accumulator's matrices of 2 × 2 plus the products of two rows by two columns."""
         return self.emit("vector.matrix_accumulate", (a, b, accumulator), accumulator.type)
 
+    def tile_multiply(self, a: Value, b: Value, accumulator: Value) -> Value:
+        """The accumulator, a tile, plus the products of two tiles."""
+        name = "amx.tile_mulf" if accumulator.type.scalar is f32 else "amx.tile_muli"
+        return self.emit(name, (a, b, accumulator), accumulator.type)
+
     # ---- memory ----
+
+    def tile_load(self, type: Type, pointer: Value, offset: Operand, stride: Operand) -> Value:
+        """The tile whose first row lies `offset` bytes behind `pointer`, and each further one `stride` bytes behind."""
+        return self.emit("amx.tile_load", (pointer, self.number(offset), self.number(stride)), type)
+
+    def tile_store(self, value: Value, pointer: Value, offset: Operand, stride: Operand) -> None:
+        """Put a tile where `tile_load` would read it."""
+        self.do("amx.tile_store", [pointer, self.number(offset), value, self.number(stride)])
 
     def offset(self, pointer: Value, count: Operand) -> Value:
         """The address of element `count` behind a pointer: of byte `count` behind a `!tt.ptr<i8>`. Vectors as well."""

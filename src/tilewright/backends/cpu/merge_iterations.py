@@ -62,7 +62,7 @@ def merge_iterations(module: Op, target: Target) -> bool:
 def merged_iterations(op: Matmul, loop: For, function: Func, target: Target) -> int:
     """How many iterations of `loop`, in whose body `op` stands, may be multiplied at once, a power of two."""
     plan = plan_of(spec_of_matmul(op)[0], target)
-    if plan is None or plan.by.group == 1 or plan.packs_a or plan.groups > target.costs.merged_groups:
+    if plan is None or plan.by.group == 1 or plan.by.tiles or plan.packs_a or plan.groups > target.costs.merged_groups:
         return 1
     is_large = op.shape[0] * op.shape[1] * plan.by.accumulator.bits >= 8 * MIN_BYTES
     return MAX_MERGED if is_large and _may_wait(op, loop, function) else 1

@@ -282,10 +282,11 @@ def _workspace(module: Op, target: Target) -> int:
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:
-    """Bytes that a micro-kernel needs, whether the operands are copied or read in place."""
+    """Bytes that a micro-kernel needs, whether the operands are copied or read in place, all of A's rows or some."""
     copied = spec_of(dot)
     in_place = replace(copied, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME, b_step=AT_RUN_TIME)
-    return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
+    requests = copied, in_place, replace(in_place, rows=AT_RUN_TIME)
+    return max(dot_workspace_bytes(spec, target) for spec in requests)
 
 
 def emit_llvm(

@@ -165,6 +165,7 @@ INTEL = AVX512._replace(
     copies_colliding=True,
     packs_far_rows=True,
     kept_rows=4 << 10,
+    kept_groups=1 << 10,
     adds_results_last=True,
     kept_panels=1 << 20,
     prefetched_results=True,

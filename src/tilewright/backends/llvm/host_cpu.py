@@ -58,6 +58,9 @@ _XGETBV = bytes.fromhex("31c9 0f01d0 c3")
 _FEATURES, _MORE_FEATURES, _STILL_MORE_FEATURES, _EXTENDED_FEATURES = (1, 0), (7, 0), (7, 1), (0x80000001, 0)
 """Leaves of `cpuid`, with their subleaves."""
 X86_BITS: Mapping[str, tuple[tuple[int, int], str, int]] = {
+    "amx-bf16": (_MORE_FEATURES, "edx", 22),
+    "amx-int8": (_MORE_FEATURES, "edx", 25),
+    "amx-tile": (_MORE_FEATURES, "edx", 24),
     "avx": (_FEATURES, "ecx", 28),
     "avx2": (_MORE_FEATURES, "ebx", 5),
     "avx512bf16": (_STILL_MORE_FEATURES, "eax", 5),
@@ -85,10 +88,12 @@ X86_BITS: Mapping[str, tuple[tuple[int, int], str, int]] = {
 """The leaf, the register and the bit of every feature that we generate code for or that LLVM may pick up by itself."""
 _SAVES_BY_XSAVE = 1 << 27
 """The bit of leaf 1, `ecx`, without which `xgetbv` is no instruction."""
-_AVX_STATES, _AVX512_STATES = 0b110, 0b11100110
-"""The states of registers that AVX and AVX-512 use."""
+_AVX_STATES, _AVX512_STATES, _TILE_STATES = 0b110, 0b11100110, 0b11 << 17
+"""The states of registers that AVX, AVX-512 and AMX use."""
 AVX = frozenset({"avx", "avx2", "avxvnni", "f16c", "fma"})
 """The features that use registers of AVX and are not of AVX-512."""
+AMX = frozenset({"amx-bf16", "amx-int8", "amx-tile"})
+"""The features that use tile registers."""
 
 ARM_BITS: Mapping[str, tuple[int, int]] = {
     "bf16": (26, 14),
@@ -116,7 +121,9 @@ def host_x86() -> HostCpu:
             ask(leaf, subleaf, ctypes.addressof(registers))
             return Registers(*registers)
 
-        return x86_cpu(cpuid, states)
+        cpu = x86_cpu(cpuid, states)
+        may_use_tiles = cpu.features >= AMX and SYSTEM.may_use_tiles()
+        return cpu if may_use_tiles else cpu._replace(features=cpu.features - AMX)
     finally:
         code.unmap()
 
@@ -147,6 +154,8 @@ def x86_cpu(cpuid: CpuId, saved_states: Callable[[], int]) -> HostCpu:
         found -= AVX
     if states & _AVX512_STATES != _AVX512_STATES:
         found = {name for name in found if not name.startswith("avx512")}
+    if states & _TILE_STATES != _TILE_STATES:
+        found -= AMX
     return HostCpu(vendor, _family(leaves[_FEATURES].eax), frozenset(found))
 
 

@@ -32,7 +32,7 @@ from tilewright.backends.llvm.lane_accesses import (
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.masks import flags_of, is_known, lane_flags, spread_flag
 from tilewright.backends.llvm.memory import gather, load, masked_load, masked_store, scatter, store
-from tilewright.backends.llvm.products import accumulate_matrices, accumulate_products
+from tilewright.backends.llvm.products import Accumulation, accumulate, tile_load, tile_store
 from tilewright.backends.llvm.spelling import (
     comes_apart,
     constant,
@@ -49,6 +49,7 @@ from tilewright.backends.llvm.spelling import (
 )
 from tilewright.backends.llvm.value_numbering import ValueNumbering
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.amx import TileLoad, TileStore
 from tilewright.dialects.arith import Constant, Select
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
@@ -62,7 +63,6 @@ from tilewright.dialects.vector import (
     Alloca,
     BitCast,
     Broadcast,
-    DotAccumulate,
     Extract,
     FromElements,
     FusedMultiplyAdd,
@@ -70,7 +70,6 @@ from tilewright.dialects.vector import (
     Load,
     MaskedLoad,
     MaskedStore,
-    MatrixAccumulate,
     Prefetch,
     Reduction,
     Scatter,
@@ -287,13 +286,16 @@ class LoopEmitter:
         result = op.results[0]
         self.names[result] = self.w.intrinsic("llvm.fma", llvm_type(result.type), *self._operands(op))
 
-    def _dot_accumulate(self, op: DotAccumulate) -> None:
-        self.names[op.result] = accumulate_products(self.w, op, *self._operands(op))
-
-    def _matrix_accumulate(self, op: MatrixAccumulate) -> None:
-        self.names[op.result] = accumulate_matrices(self.w, op, *self._operands(op))
+    def _accumulate(self, op: Accumulation) -> None:
+        self.names[op.results[0]] = accumulate(self.w, op, *self._operands(op))
 
     # --- memory ---
+
+    def _tile_load(self, op: TileLoad) -> None:
+        self.names[op.results[0]] = tile_load(self.w, self._address(op.base, op.offset), self.names[op.stride])
+
+    def _tile_store(self, op: TileStore) -> None:
+        tile_store(self.w, self._address(op.base, op.offset), self.names[op.stride], self.names[op.value])
 
     def _addptr(self, op: AddPtr) -> None:
         result, index = op.results[0], op.offset.type
@@ -435,6 +437,10 @@ class LoopEmitter:
                 self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))
 
     TABLE: ClassVar[Mapping[str, Callable[[Any, Any], None]]] = {
+        "amx.tile_load": _tile_load,
+        "amx.tile_mulf": _accumulate,
+        "amx.tile_muli": _accumulate,
+        "amx.tile_store": _tile_store,
         "arith.constant": _nothing,
         "arith.select": _select,
         "scf.for": _for,
@@ -449,8 +455,8 @@ class LoopEmitter:
         "vector.alloca": _nothing,
         "vector.bitcast": _bitcast,
         "vector.broadcast": _broadcast,
-        "vector.dot_accumulate": _dot_accumulate,
-        "vector.matrix_accumulate": _matrix_accumulate,
+        "vector.dot_accumulate": _accumulate,
+        "vector.matrix_accumulate": _accumulate,
         "vector.extract": _extract,
         "vector.fma": _fma,
         "vector.from_elements": _from_elements,

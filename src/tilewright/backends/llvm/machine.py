@@ -136,6 +136,7 @@ V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 V4 = (*V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 ICELAKE = (*V4, "avx512vbmi", "avx512vbmi2", "avx512vnni")
 ZEN4 = (*ICELAKE, "avx512bf16")
+SAPPHIRE_RAPIDS = (*ZEN4, "amx-bf16", "amx-int8", "amx-tile", "avxvnni")
 X86_LEVELS = (("x86-64-v4", V4), ("x86-64-v3", V3), ("x86-64-v2", V2))
 
 # CPU name -> (scheduling model, features it has[, bits of scalable vectors])
@@ -143,7 +144,7 @@ X86_CPUS = {
     "alderlake": ("alderlake", (*V3, "avxvnni")),
     "haswell": ("haswell", V3),
     "icelake-server": ("icelake-server", ICELAKE),
-    "sapphirerapids": ("sapphirerapids", (*ZEN4, "avxvnni")),
+    "sapphirerapids": ("sapphirerapids", SAPPHIRE_RAPIDS),
     "skylake": ("skylake", V3),
     "skylake-avx512": ("skylake-avx512", V4),
     "x86-64-v2": ("nehalem", V2),
@@ -201,6 +202,8 @@ def host_identity() -> str:
 def _named(name: str) -> Target:
     if name in X86_CPUS:
         tune, features = X86_CPUS[name]
+        if SYSTEM.name != "linux" or architecture() != "x86-64":  # kernels could not ask for tile registers
+            features = tuple(feature for feature in features if not feature.startswith("amx"))
         return _x86(_level(features), tune, features)
     if name in ARM_CPUS:
         return _arm(*ARM_CPUS[name])
@@ -239,7 +242,7 @@ def _tuning(cpu: HostCpu) -> str:
     if amd and "avx512f" in cpu.features:
         return "znver5" if cpu.family == 26 else "znver4"
     if "avx512f" in cpu.features:
-        return "icelake-server"
+        return "sapphirerapids" if "amx-tile" in cpu.features else "icelake-server"
     if "avx2" not in cpu.features:
         return "nehalem"
     return "znver3" if amd else "haswell"
@@ -371,6 +374,7 @@ def _llvm() -> Any:
         require("numpy", np.__version__)  # here, where it costs nothing in a process that compiles nothing
         llvmlite.binding.initialize_native_target()
         llvmlite.binding.initialize_native_asmprinter()
+        llvmlite.binding.initialize_native_asmparser()  # for the system call of kernels with tile registers
     return llvmlite.binding
 
 

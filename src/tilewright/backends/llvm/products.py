@@ -1,20 +1,30 @@
-"""`vector.dot_accumulate` and `vector.matrix_accumulate`, each as one or two machine instructions.
+"""`vector.dot_accumulate`, `vector.matrix_accumulate` and the ops of `amx`, each as one or two machine instructions.
 
 bf16   2   acc[j] += a[0]·b[j][0] + a[1]·b[j][1]                     vdpbf16ps
 i8     4   acc[j] += a[0]·b[j][0] + … + a[3]·b[j][3]                 vpdpbusd
 i16    2   as bf16                                                   vpmaddwd, vpaddd
 bf16   4   acc[2·i + j] += row i of a · row j of b                   bfmmla
 i8     8   acc[2·i + j] += row i of a · row j of b                   smmla
+bf16   2   tiles of 16 rows                                          tdpbf16ps
+i8     4   tiles of 16 rows                                          tdpbssd
+
+LLVM allocates tile registers and configures them. A process may use them once it has asked Linux for them, as their
+contents are large to save: kernels with such ops ask on entry, wherever they run (Documentation/arch/x86/xstate.rst).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.scalable import in_register, out_of_register
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.dialects.amx import ROW_BYTES, ROWS, TileMultiply
 from tilewright.dialects.vector import DotAccumulate, MatrixAccumulate, lanes_of
+from tilewright.ir.types import f32
+from tilewright.support.system.linux import REQUEST_TILES
+
+Accumulation: TypeAlias = DotAccumulate | MatrixAccumulate | TileMultiply
 
 
 class ProductInstruction(NamedTuple):
@@ -53,29 +63,28 @@ MATRICES = {
 }
 """Instructions that multiply two rows by two columns, by family of machines and element."""
 
+TILE = "x86_amx"
+"""LLVM's type of a tile register."""
+_EXTENTS = (("i16", str(ROWS)), ("i16", str(ROW_BYTES)))
 
-def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumulator: str) -> str:
+
+def accumulate(w: LlvmWriter, op: Accumulation, a: str, b: str, accumulator: str) -> str:
     """Write the op; returns the new accumulator.
 
     Args:
         w: writes the text.
-        a, b: its factors, vectors.
-        accumulator: the sums so far, a vector.
+        a, b: its factors, vectors or tiles.
+        accumulator: the sums so far, of the same kind.
     """
-    family = _family(w, lanes_of(op.result.type))
-    return _accumulate(w, op, INSTRUCTIONS[family, element_of(op.a.type), op.unsigned], a, b, accumulator)
-
-
-def accumulate_matrices(w: LlvmWriter, op: MatrixAccumulate, a: str, b: str, accumulator: str) -> str:
-    """Write the op; returns the new accumulator.
-
-    Args:
-        w: writes the text.
-        a, b: its factors, vectors.
-        accumulator: the sums so far, a vector.
-    """
-    family = _family(w, lanes_of(op.result.type))
-    return _accumulate(w, op, MATRICES[family, element_of(op.a.type)], a, b, accumulator)
+    if isinstance(op, TileMultiply):
+        name = "tdpbf16ps" if op.accumulator.type.scalar is f32 else "tdpbssd"
+        tiles = [("i16", str(ROW_BYTES)), (TILE, accumulator), (TILE, a), (TILE, b)]
+        return w.call(TILE, f"llvm.x86.{name}.internal", [*_EXTENTS, *tiles])
+    family, element = _family(w, lanes_of(op.result.type)), element_of(op.a.type)
+    if isinstance(op, MatrixAccumulate):
+        return _accumulate(w, op, MATRICES[family, element], a, b, accumulator)
+    by = INSTRUCTIONS[family, element, op.unsigned]
+    return _accumulate(w, op, by, a, b, accumulator)
 
 
 def _accumulate(
@@ -99,3 +108,20 @@ def _family(w: LlvmWriter, lanes: int) -> str:
     if not w.target.neon:
         return "x86"
     return "sve" if lanes > 4 else "neon"
+
+
+def tile_load(w: LlvmWriter, address: str, stride: str) -> str:
+    """Write the op; returns the tile."""
+    return w.call(TILE, "llvm.x86.tileloadd64.internal", [*_EXTENTS, ("ptr", address), ("i64", stride)])
+
+
+def tile_store(w: LlvmWriter, address: str, stride: str, value: str) -> None:
+    """Write the op."""
+    w.call_void("llvm.x86.tilestored64.internal", [*_EXTENTS, ("ptr", address), ("i64", stride), (TILE, value)])
+
+
+def request_tiles(w: LlvmWriter) -> None:
+    """Ask Linux for tile registers, which takes a tenth of a microsecond; whoever has them is given them again."""
+    registers = "={rax},{rax},{rdi},{rsi},~{rcx},~{r11},~{memory}"
+    numbers = ", ".join(f"i64 {number}" for number in REQUEST_TILES)
+    w.emit(f'call i64 asm sideeffect "syscall", "{registers}"({numbers})')

@@ -15,6 +15,7 @@ from math import copysign
 import ml_dtypes
 import numpy as np
 
+from tilewright.dialects.amx import is_tile
 from tilewright.dialects.vector import lanes_of
 from tilewright.ir.literals import float_bits, quoted
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
@@ -58,14 +59,14 @@ def moved_as(element: str) -> str:
 
 @cache
 def llvm_type(type: Type) -> str:
-    """The LLVM type of a number or a vector."""
-    return vector(element_of(type), lanes_of(type))
+    """The LLVM type of a number, a vector or a tile in a register of its own kind."""
+    return "x86_amx" if is_tile(type) else vector(element_of(type), lanes_of(type))
 
 
 @cache
 def moved_type(type: Type) -> str:
     """The LLVM type of a value between blocks."""
-    return vector(moved_as(element_of(type)), lanes_of(type))
+    return llvm_type(type) if is_tile(type) else vector(moved_as(element_of(type)), lanes_of(type))
 
 
 def in_memory(type: Type) -> str:
@@ -86,7 +87,7 @@ def is_kept(type: Type) -> bool:
     LLVM makes a float of a bfloat that another block uses. Where the machine has an instruction for the way back, that
     takes subnormals for 0.
     """
-    return element_of(type) == "bfloat"
+    return element_of(type) == "bfloat" and not is_tile(type)
 
 
 @cache

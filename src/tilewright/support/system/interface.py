@@ -141,6 +141,10 @@ class System(ABC):
         """The bits of AArch64's scalable vectors (SVE) in this thread and those that it starts; 0 without them."""
         return 0
 
+    def may_use_tiles(self) -> bool:
+        """Whether the system gives this process Intel's tile registers (AMX); it may ask the system for them."""
+        return False
+
     @abstractmethod
     def main_thread(self) -> int:
         """A number for Python's main thread, where machine code cannot ask whether it runs there; 0 where it can."""

@@ -14,6 +14,9 @@ NO_RESERVE = 0x4000
 _SVE_GET_VL, _SVE_VL_LEN_MASK = 51, 0xFFFF
 """PR_SVE_GET_VL of prctl, and the bits of its answer that are a number of bytes (Documentation/arch/arm64/sve.rst)."""
 
+REQUEST_TILES = 158, 0x1023, 18
+"""The system call arch_prctl, ARCH_REQ_XCOMP_PERM, and XFEATURE_XTILEDATA (Documentation/arch/x86/xstate.rst)."""
+
 
 class Linux(Posix):
     """Linux. Pages with code are written first and executable afterwards, never both.
@@ -55,3 +58,6 @@ class Linux(Posix):
     def scalable_vector_bits(self) -> int:
         length = int(c_library().prctl(_SVE_GET_VL, 0, 0, 0, 0))  # an error where there are none
         return 8 * (length & _SVE_VL_LEN_MASK) if length > 0 else 0
+
+    def may_use_tiles(self) -> bool:
+        return int(c_library().syscall(*REQUEST_TILES)) == 0

@@ -25,6 +25,7 @@ from tilewright.backends.cpu.dot.packing_choice import are_apart, packing_pays_o
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
 from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, Offset, Prefetch, behind, carry, each, plus, times
+from tilewright.backends.cpu.dot.tiles import blocks_by_tiles
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import PAGE, SINGLE_ROW
@@ -89,6 +90,11 @@ def lower_dot(
     further = _next_right(ops, plan, b, prefetch, goes_on)
     space = (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept
     panels = _panels(ops, target, plan, b, space, further)
+    if plan.by.tiles:
+        columns, _ = _columns(ops, plan)
+        ahead = until_the_result(ops, prefetch, goes_on)
+        blocks_by_tiles(ops, plan, rows, panels, c, columns=columns, workspace=workspace, ahead=ahead)
+        return
     if spec.rows is None or not plan.expects_few_rows:
         with _unless(ops, None if merged is None else merged.waits):
             _blocks(ops, plan, rows, panels, c, prefetch, goes_on, merged)

@@ -13,6 +13,7 @@ The block, by `micro_shape`:
     f32, NEON,    64×64       4 rows × 4 vectors of 4       8 loads for 16 multiply-adds instead of 10
     int8, NEON,   64×64       8 rows × 2 vectors of 4       by matrices of 2 × 2: 4 registers of A, 4 of B
     f32, AVX-512, 1×256       1 row × 8 vectors             enough independent chains for the latency
+    bf16, AMX,    128×128     32 rows × 2 vectors of 16     four tiles of C, two of B and one of A (`tiles.py`)
 
 At least as many accumulators as `CpuCosts.chains` are needed for full speed.
 """
@@ -28,6 +29,7 @@ from tilewright.backends.cpu.dot.spec import Offset, behind, carry, times
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL, CpuCosts
 from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.amx import ROWS
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
 from tilewright.ir.types import i64
@@ -50,6 +52,8 @@ def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape
     """The block of an m × n tile of C that is computed at once. Its columns divide n; its rows need not divide m."""
     lanes = min(n, target.lanes(arithmetic.accumulator.bits))
     available = n // lanes
+    if arithmetic.tiles:
+        return Shape(min(m, 2 * ROWS), min(available, 2), lanes)
     costs = target.costs
     vectors = min(available, _side_by_side(arithmetic, costs))
     while m * vectors < costs.chains and vectors < min(available, costs.chains):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, select_arithmetic
+from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, by_tiles, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -78,6 +78,11 @@ class Plan:
         return not self.spec.a_transposed and isinstance(self.spec.a_stride, Value)
 
     @property
+    def copies_last_rows(self) -> bool:
+        """Whether a last block of rows that do not all exist is copied, as a tile of A has all of its rows."""
+        return self.by.tiles and self.cuts_a and self.spec.rows is not None
+
+    @property
     def adds_bias(self) -> bool:
         return self.by.biased and not self.spec.a_biased
 
@@ -142,7 +147,9 @@ class Plan:
 
     @property
     def a_bytes(self) -> int:
-        """Workspace for the packed A."""
+        """Workspace for the packed A, or for its last rows."""
+        if self.copies_last_rows:
+            return _lines(self.shape.rows * self.spec.k * self.by.element_bytes)
         return _lines(self.spec.m * self.spec.k * self.by.element_bytes) if self.packs_a or self.may_copy_a else 0
 
     @property
@@ -169,7 +176,7 @@ def plan_of(spec: DotSpec, target: Target) -> Plan | None:
     by = select_arithmetic(spec.a_type, spec.acc_type, target)
     if by.group > 1 and (spec.k < by.group or spec.n < 4):
         return None
-    by = as_matrices(by, spec.m, spec.n, spec.k, target)
+    by = by_tiles(as_matrices(by, spec.m, spec.n, spec.k, target), spec, target)
     if by.biased and spec.b_transposed and spec.k < 16:
         return None
     return Plan(spec, by, micro_shape(spec.m, spec.n, by, target), target.costs)

@@ -145,7 +145,7 @@ def _integer_operand(type: IntType, target: Target) -> Type:
 
 def wants_bias(type: Type, target: Target) -> bool:
     """Whether a dot of operands that lie in memory as `type` saves a copy of A if A's bytes come xor-ed with 128."""
-    return type is i8 and target.has_vnni
+    return type is i8 and target.has_vnni and "amx-int8" not in target.features
 
 
 def multiplies_bf16(target: Target) -> bool:

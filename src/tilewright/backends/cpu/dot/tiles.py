@@ -1,0 +1,159 @@
+"""The innermost loop where one instruction multiplies tiles: a block of C in up to four tile registers.
+
+For bf16 and a block of 32 × 32 an iteration is 2 tiles of A, 2 of B and 4 products of 16 × 16 × 32. A is read where it
+lies, each row of a tile 64 bytes of a row. B is packed as for instructions on vectors: a row of a tile is the words of
+one group.
+
+So that all registers have one configuration, tiles are whole. Where the last rows of A do not exist, those that do are
+copied (`_last_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tilewright.backends.cpu.dot.arithmetic import Arithmetic
+from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape
+from tilewright.backends.cpu.dot.plan import Plan
+from tilewright.backends.cpu.dot.prefetching import Result, prefetch_shares
+from tilewright.backends.cpu.dot.spec import Offset, Prefetch, behind, carry, each, plus, times
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.dialects.amx import ROW_BYTES, ROWS, tile_type
+from tilewright.dialects.vector import wide_type
+from tilewright.ir.core import Value
+from tilewright.ir.types import i8
+
+
+def blocks_by_tiles(
+    ops: LoopBuilder,
+    plan: Plan,
+    rows: Rows,
+    panel: Callable[[Offset], Panel],
+    c: Value,
+    *,
+    columns: Offset,
+    workspace: Value,
+    ahead: tuple[Sequence[Prefetch], Result | None],
+) -> None:
+    """All blocks of C.
+
+    Args:
+        ops: where ops go.
+        plan: the plan of the product.
+        rows: the rows of A.
+        panel: gives the panel of a number.
+        c: the address of C.
+        columns: the number of panels that count.
+        workspace: room for the last rows of A, where `Plan.copies_last_rows` holds.
+        ahead: what is prefetched along the way, see `until_the_result`.
+    """
+    spec, by, shape = plan.spec, plan.by, plan.shape
+    row_bytes = spec.c_stride * by.accumulator.bits // 8
+
+    def blocks(i: Offset, here: Rows) -> None:
+        start = behind(ops, c, times(ops, i, shape.rows), row_bytes)
+        with each(ops, columns, nonempty=spec.columns is None) as p:
+            soon, result = ahead
+            if soon or result:
+                number = plus(ops, times(ops, i, plan.panels), p)
+                prefetch_shares(ops, soon, number, spec.m // shape.rows * plan.panels, result)
+            block = Block(behind(ops, start, p, shape.vectors * ROW_BYTES), row_bytes, spec.zero_init, adds_last=False)
+            _block(ops, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=block)
+
+    def rows_from(i: Offset) -> Rows:
+        return replace(rows, pointer=behind(ops, rows.pointer, times(ops, i, shape.rows), rows.row_bytes))
+
+    if spec.rows is None:
+        with each(ops, spec.m // shape.rows) as i:
+            blocks(i, rows_from(i))
+        return
+    count = ops.number(spec.rows)
+    whole = ops.udiv(count if plan.copies_last_rows else ops.add(count, shape.rows - 1), shape.rows)
+    with each(ops, whole, nonempty=False) as i:
+        blocks(i, rows_from(i))
+    if plan.copies_last_rows:
+        first = ops.mul(whole, shape.rows)
+        with ops.branch(ops.compare("slt", first, count)) as branch, branch.then():
+            left = ops.sub(count, first)
+            blocks(whole, _last_rows(ops, rows, first, left, workspace, spec.k * by.element_bytes))
+
+
+def _block(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, *, groups: int, rows: Rows, panel: Panel, block: Block
+) -> None:
+    """C (+)= A·B for one block of C.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        shape: extents of the block, whole tiles.
+        groups: the number of groups that are summed up, a multiple of a tile's.
+        rows: the rows of A, which all exist.
+        panel: the columns of B.
+        block: the place of C.
+    """
+    down, across = range(shape.rows // ROWS), range(shape.vectors)
+    places = [r * ROWS * block.row_bytes + v * ROW_BYTES for r in down for v in across]
+    a_rows = [times(ops, r * ROWS, rows.row_bytes) for r in down]
+    a_step, b_step = times(ops, ROWS, rows.step_bytes), times(ops, ROWS, panel.step_bytes)
+    _zero(ops, by, shape, block)
+
+    def step(_: Offset, carried: list[Value]) -> list[Value]:
+        a, b, *sums = carried
+        columns = [_load(ops, by, b, v * ROW_BYTES, panel.step_bytes) for v in across]
+        for r, offset in enumerate(a_rows):
+            row = _load(ops, by, a, offset, rows.row_bytes)
+            for v, column in enumerate(columns, r * shape.vectors):
+                sums[v] = ops.tile_multiply(row, column, sums[v])
+        return [behind(ops, a, a_step), behind(ops, b, b_step), *sums]
+
+    totals = tile_type(by.accumulator)
+    starts = [ops.tile_load(totals, block.pointer, place, block.row_bytes) for place in places]
+    _, _, *sums = carry(ops, groups // ROWS, step, [rows.pointer, panel.pointer, *starts])
+    for value, place in zip(sums, places, strict=True):
+        ops.tile_store(value, block.pointer, place, block.row_bytes)
+
+
+def _load(ops: LoopBuilder, by: Arithmetic, pointer: Value, offset: Offset, stride: Offset) -> Value:
+    return ops.tile_load(tile_type(by.element), pointer, offset, stride)
+
+
+def _zero(ops: LoopBuilder, by: Arithmetic, shape: Shape, block: Block) -> None:
+    """Fill the block with zeros where it is not to be read: registers cannot be copied, so each loads its own."""
+    if block.zero_init is False:
+        return
+    if isinstance(block.zero_init, Value):
+        with ops.branch(block.zero_init) as branch, branch.then():
+            _fill(ops, by, shape, block)
+    else:
+        _fill(ops, by, shape, block)
+
+
+def _fill(ops: LoopBuilder, by: Arithmetic, shape: Shape, block: Block) -> None:
+    zeros = ops.constant(0, by.total(shape.lanes))
+    with each(ops, shape.rows) as r:
+        here = behind(ops, block.pointer, r, block.row_bytes)
+        for v in range(shape.vectors):
+            ops.store(zeros, here, v * ROW_BYTES, align=by.accumulator.bits // 8)
+
+
+def _last_rows(ops: LoopBuilder, rows: Rows, first: Offset, count: Offset, space: Value, row_bytes: int) -> Rows:
+    """The `count` rows of A from number `first` on, copied to `space`, where what lies behind them is anything.
+
+    Args:
+        ops: where ops go.
+        rows: the rows of A.
+        first: the number of the first row that is copied.
+        count: the number of rows that exist behind it.
+        space: the address of room for a block of rows.
+        row_bytes: the bytes of a row, a multiple of a tile's.
+    """
+    piece = wide_type(i8, ROW_BYTES)
+    with each(ops, count, nonempty=False) as r:
+        source = behind(ops, rows.pointer, plus(ops, first, r), rows.row_bytes)
+        into = behind(ops, space, r, row_bytes)
+        with each(ops, row_bytes // ROW_BYTES) as part:
+            place = times(ops, part, ROW_BYTES)
+            ops.store(ops.load(piece, source, place), into, place)
+    return Rows(space, row_bytes, rows.step_bytes)
