@@ -83,7 +83,7 @@ def test_unknown_cpu_names_the_known_ones():
         ("x86-64-v4", cpu_costs.AVX512),
         ("skylake-avx512", cpu_costs.AVX512),
         ("icelake-server", cpu_costs.INTEL),
-        ("sapphirerapids", cpu_costs.INTEL),
+        ("sapphirerapids", cpu_costs.SAPPHIRE_RAPIDS),
         ("znver4", cpu_costs.ZEN4),
         ("neoverse-n1", cpu_costs.NEON),
         ("neoverse-v1", cpu_costs.SVE_256),

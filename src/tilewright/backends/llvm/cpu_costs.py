@@ -168,9 +168,12 @@ INTEL = AVX512._replace(
     kept_groups=1 << 10,
     adds_results_last=True,
     kept_panels=1 << 20,
+    prefetched_indexed_row=4096,
     prefetched_results=True,
 )
 """Intel's server processors from Ice Lake on, measured on Sapphire Rapids."""
+SAPPHIRE_RAPIDS = INTEL._replace(gathers=True)
+"""Microcode made the gathers of earlier ones slow, against attacks on other programs."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
 NEON_WIDE = NEON._replace(chains=16)
@@ -180,7 +183,7 @@ SVE_256 = NEON
 SVE_512 = SVE_256._replace(chains=16)
 """Two multiply-adds a cycle, each of sixteen, which take nine cycles: A64FX, at 16 of 18 chains, as blocks are even."""
 
-WIDE_X86 = {"icelake-server": INTEL, "sapphirerapids": INTEL, "znver4": ZEN4, "znver5": ZEN5}
+WIDE_X86 = {"icelake-server": INTEL, "sapphirerapids": SAPPHIRE_RAPIDS, "znver4": ZEN4, "znver5": ZEN5}
 """Processors with registers of 512 bits that have figures of their own."""
 
 WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
