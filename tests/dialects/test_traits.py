@@ -154,7 +154,7 @@ NUMBERS = {
 
 
 def test_an_op_is_commutative_exactly_if_it_computes_so() -> None:
-    """What is declared to be associative or idempotent computes so, too."""
+    """An op that is declared to be associative or idempotent computes so, too."""
     kinds = {name: found.kind or Op for name, found in OPS.items() if found.semantics}
     binary = [name for name, kind in kinds.items() if issubclass(kind, Binary) and not issubclass(kind, Compare)]
     assert {"arith.addi", "arith.shli", "arith.minnumf", "tt.mulhiui", "tt.precise_divf"} <= {*binary}

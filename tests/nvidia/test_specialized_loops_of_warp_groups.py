@@ -114,7 +114,7 @@ def test_products_are_under_way_while_the_next_step_begins() -> None:
 
 
 def test_a_place_that_is_told_free_while_a_product_reads_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_products_on, "_tell_later", lambda loop: None)
+    monkeypatch.setattr(run_products_on, "_arrive_later", lambda loop: None)
     arguments = factors(64, 64, 640)[0]
     kernel = compiled(product, arguments, capability=90, num_stages=2, **BLOCK)
     with pytest.raises(SimulationError, match="race"):
