@@ -48,9 +48,8 @@ def test_blocks_are_long_rows_first(sizes: dict[str, int], expected: tuple[int, 
     ("kept", "summed", "is_down", "expected"),
     [
         pytest.param({"x": 4096}, 512, True, {"XBLOCK": 256, "R0_BLOCK": 4}, id="columns"),
-        pytest.param({"x": 512}, 512, True, {"XBLOCK": 64, "R0_BLOCK": 512}, id="columns for several programs"),
-        pytest.param({"x": 512}, 2048, True, {"XBLOCK": 64, "R0_BLOCK": 16}, id="columns of many rows"),
-        pytest.param({"y": 32, "x": 32}, 2048, True, {"YBLOCK": 1, "XBLOCK": 32, "R0_BLOCK": 2048}, id="few columns"),
+        pytest.param({"x": 512}, 512, True, {"XBLOCK": 64, "R0_BLOCK": 16}, id="columns for several programs"),
+        pytest.param({"y": 32, "x": 32}, 2048, True, {"YBLOCK": 1, "XBLOCK": 32, "R0_BLOCK": 32}, id="few columns"),
         pytest.param({"x": 4096}, 3, True, {"XBLOCK": 256, "R0_BLOCK": 4}, id="few rows"),
         pytest.param({"x": 512}, 4096, False, {"XBLOCK": 1, "R0_BLOCK": 4096}, id="rows"),
         pytest.param({"x": 512}, 5000, False, {"XBLOCK": 1, "R0_BLOCK": 8192}, id="a row that ends in its block"),
@@ -146,7 +145,7 @@ def _nowhere(y: int, x: int) -> int:
 
 NOWHERE, NO_DIVISOR = Place(_nowhere), Place(lambda y, x: x % (y // 2))
 ROWS_OF_64, COLUMNS_OF_LINES = {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}, {"XBLOCK": 64, "YBLOCK": 16}
-DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 32}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
+DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ the outer caches, since the hardware prefetcher sees no stream in them: the prod
 1.1 ms with them, and 0.2 ms in rows of 256. Where some tensor is read or written across the rows, blocks have as many
 rows as a cache line has numbers.
 
-A kernel that adds up columns has blocks of many columns, where torch has 8 columns of 32 rows, or 64 of 4: it can then
-read cache lines one after the other. It has all rows, without a loop, unless there are many. Where only some columns
-are contiguous, such as the channels of a pixel, blocks end where those do. A kernel that adds up rows has blocks of
-whole rows, and needs no loop.
+A kernel that adds up columns has blocks of many columns and few rows, where torch has 8 columns of 32 rows, or 64 of 4:
+it can then read cache lines one after the other. Where only some columns are contiguous, such as the channels of a
+pixel, blocks end where those do. A kernel that adds up rows has blocks of whole rows, and needs no loop.
 
 The roles of the axes are known when torch writes a kernel, and blocks are chosen when it is loaded. The facts that
 torch writes beside a kernel (`inductor_meta`) carry them: they are part of the text that is cached.
@@ -54,11 +53,6 @@ COLUMNS = 64, 256
 """The least and the greatest number of columns that a program adds up, if there are as many."""
 SHORTEST_RUN = 16
 """The least block of columns of which only so many lie side by side."""
-WHOLE_COLUMNS = 1 << 16
-"""The greatest number of elements of a program that adds up columns in one piece.
-
-In a loop, each step would add to a tile of sums in memory.
-"""
 PROGRAMS = 8
 """The number of programs that share columns, where each gets the least number of them."""
 NEAR = 8
@@ -204,10 +198,7 @@ def blocks_of_sums(kept: Mapping[str, int], summed: int, *, is_down: bool, run: 
     columns = min(columns, most, max(least, columns // PROGRAMS))
     if run:
         columns = min(columns, max(SHORTEST_RUN, run & -run))
-    rows = _whole(summed)
-    if rows * columns > WHOLE_COLUMNS:
-        rows = min(rows, PROGRAM // columns)
-    return blocks | {"XBLOCK": columns, "R0_BLOCK": rows}
+    return blocks | {"XBLOCK": columns, "R0_BLOCK": min(_whole(summed), PROGRAM // columns)}
 
 
 def blocks_of(sizes: Mapping[str, int]) -> dict[str, int]:
