@@ -98,7 +98,7 @@ MISTAKES = [
     "tl.static_assert(1 == 2, 'never')",
     "tl.static_assert(n == 2)",
     "tl.device_print(n)",
-    "tl.inline_asm_elementwise('ex2.approx.f32 $0, $1;', '=r,r', [i], tl.int32, True, 1)",
+    "tl.inline_asm_elementwise('fns.b32 $0, $1, 0, 1;', '=r,r', [i], tl.int32, True, 1)",
     "list(tl.range(0, n))",
 ]
 

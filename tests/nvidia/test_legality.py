@@ -17,7 +17,7 @@ assert tilewright.dialects.__all__
 CONTAINERS = {"builtin.module", "tt.func"}
 REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", "gluon.set_auto_layout", *NVIDIA_PASSES}
 """Ops that the passes for a GPU always replace."""
-FOREIGN = ("amd", "cpu.", "vector.", "scf.parallel", "scf.reduce")
+FOREIGN = ("amd", "amx.", "cpu.", "vector.", "scf.parallel", "scf.reduce")
 """Ops of other back ends."""
 
 

@@ -56,7 +56,9 @@ def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
 
 
 def widen_barriers(module: Op) -> bool:
-    """Let the barriers of a tile program wait for all CTAs that run it: gpu.barrier -> ttng.cluster_barrier
+    """Let the barriers of a tile program wait for all CTAs that run it.
+
+        gpu.barrier -> ttng.cluster_barrier
 
     One CTA may store what another one loads behind the barrier. (Triton waits for the threads of one CTA.)
     """
