@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -20,6 +23,7 @@ from tilewright.backends.llvm.machine import host_target
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import Type, bf16, f32, i8, i32
+from tilewright.runtime.drivers.cpu.standalone import kernel_object, launcher_object
 from tilewright.transforms.functions import functions_of
 
 CPU = "sapphirerapids"
@@ -141,3 +145,32 @@ def test_other_threads_use_tiles() -> None:
         thread.start()
         thread.join()
     np.testing.assert_array_equal(c, multiplied(a, b))
+
+
+ALONE = """
+import ctypes, sys
+kernel, launcher = (ctypes.CDLL(path) for path in sys.argv[1:])
+a, b = ((ctypes.c_int8 * 2048)(*[i % count - count // 2 for i in range(2048)]) for count in (7, 5))
+c, extents = (ctypes.c_int32 * 1024)(), [ctypes.c_int32(n) for n in (32, 32, 64)]
+places = (ctypes.c_void_p * 10)(*map(ctypes.addressof, (a, b, c, *extents)), *[None] * 4)
+code = ctypes.cast(kernel.the_kernel, ctypes.c_void_p)
+launcher.run_from_nativert(*map(ctypes.c_uint32, (1, 1, 1)), 1, places, code)
+wanted = [sum(a[64 * i + k] * b[32 * k + j] for k in range(64)) for i in range(32) for j in range(32)]
+assert list(c) == wanted
+"""
+"""A program without Tilewright, which has not asked for tile registers."""
+
+
+@runs_tiles
+def test_kernels_use_tiles_in_processes_that_never_asked(tmp_path: Path) -> None:
+    types = {"a": "*i8", "b": "*i8", "c": "*i32", "M": "i32", "N": "i32", "K": "i32"}
+    constants = {"BM": 32, "BN": 32, "BK": 64, "SUM": tl.int32}
+    source = tw.ASTSource(product, {**types, **dict.fromkeys(constants, "constexpr")}, constants)
+    target = tw.GPUTarget("cpu", CPU, 0)
+    kernel = tw.compile(source, target=target)
+    assert "amx.tile_muli" in kernel.asm["loops"]
+    files = tmp_path / "kernel.so", tmp_path / "launcher.so"
+    files[0].write_bytes(kernel_object(kernel.asm["obj"], entry=kernel.metadata.entry, name="the_kernel"))
+    given = (*types.values(), *["constexpr"] * len(constants))
+    files[1].write_bytes(launcher_object(given, scratch_bytes=kernel.scratch_bytes, target=host_target(CPU)))
+    subprocess.run([sys.executable, "-I", "-S", "-c", ALONE, *map(str, files)], check=True, timeout=60)
