@@ -23,7 +23,10 @@ def packing_pays_off(ops: LoopBuilder, spec: DotSpec, target: Target) -> Value |
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
-    """Whether B is read often, whole, from rows that collide in the cache; or has to be packed. None: certainly."""
+    """Whether B is read often, whole, from rows that collide in the cache; or has to be packed. None: certainly.
+
+    Where `packs_far_rows` holds, rows that do not follow one another are enough.
+    """
     spec, shape = plan.spec, plan.shape
     if isinstance(spec.b_step, int) and spec.b_step != 1:
         return None
