@@ -79,6 +79,18 @@ def test_products_of_ragged_matrices(tile: tuple[int, int, int], kind: str) -> N
     assert "amx.tile_mul" in kernel.asm["loops"]
 
 
+@runs_tiles
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_nans_and_infinities_reach_their_rows_and_columns_only(num_threads: int) -> None:
+    m, n, k = 100, 70, 130
+    a, b, c = factors(m, n, k, "bf16")
+    a[3, 5], a[40, 129], b[7, 9] = np.nan, np.inf, -np.inf
+    with compiled_for(CPU):
+        product[(4, 3)](a, b, c, m, n, k, 32, 32, 64, tl.float32, num_threads=num_threads)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
 @has_tiles
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 100), (32, 32, 128), (5, 64, 64)])
