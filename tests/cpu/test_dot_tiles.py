@@ -63,6 +63,7 @@ def multiplied(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 SHAPES = [(64, 64, 64), (128, 32, 192), (16, 16, 64), (17, 33, 64), (100, 90, 70), (1, 50, 130), (95, 31, 129)]
+SHAPES += [(45, 70, 714)]
 TILES = [(64, 64, 64), (32, 32, 64), (16, 16, 64), (16, 64, 128), (128, 16, 64)]
 
 
@@ -93,7 +94,7 @@ def test_nans_and_infinities_reach_their_rows_and_columns_only(num_threads: int)
 
 @has_tiles
 @pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 100), (32, 32, 128), (5, 64, 64)])
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 100), (32, 32, 128), (5, 64, 64), (45, 33, 340)])
 def test_loops_of_tiles_are_executed_anywhere(m: int, n: int, k: int, kind: str) -> None:
     """The interpreter refuses every address outside the arrays."""
     element, sums = ("bf16", "fp32") if kind == "bf16" else ("i8", "i32")
@@ -132,6 +133,18 @@ def test_products_of_whole_tiles_whose_left_matrix_lies_by_rows_use_them(
         plan = plan_of(spec, host_target(cpu))
         assert plan is not None
         assert plan.by.tiles == expected
+
+
+@has_tiles
+def test_products_of_tiles_prefetch_nothing() -> None:
+    """Those of fp32 in the same kernel do."""
+    signature = {"a": "*bf16", "b": "*bf16", "c": "*fp32", "M": "i32", "N": "i32", "K": "i32"}
+    constants = {"BM": 64, "BN": 64, "BK": 64, "SUM": tl.float32}
+    for element, expected in (("bf16", False), ("fp32", True)):
+        types = signature | {"a": f"*{element}", "b": f"*{element}"}
+        source = tw.ASTSource(product, {**types, **dict.fromkeys(constants, "constexpr")}, constants)
+        loops = tw.compile(source, target=tw.GPUTarget("cpu", CPU, 0)).asm["loops"]
+        assert ("vector.prefetch" in loops) == expected
 
 
 @has_tiles

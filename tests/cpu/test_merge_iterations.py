@@ -23,7 +23,10 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.transforms.functions import functions_of
 
-ZEN5 = host_target("znver5")
+TILED = "sapphirerapids"
+has_tiles = pytest.mark.skipif(
+    "amx-tile" not in host_target(TILED).features, reason="kernels ask Linux on x86-64 for tile registers"
+)
 RNG = np.random.default_rng(5)
 M, N, DEPTH = 64, 128, 64
 
@@ -68,16 +71,17 @@ def matrices(m: int, k: int, dtype: Any = np.int8) -> tuple[np.ndarray, np.ndarr
     return a, b, a.astype(np.float64) @ b.astype(np.float64)
 
 
-def lowered(way: str, element: str = "i8", tile: tuple[int, int, int] = (M, N, DEPTH)) -> Op:
-    """The loops behind the pass, for a Zen 5."""
+def lowered(way: str, element: str = "i8", tile: tuple[int, int, int] = (M, N, DEPTH), cpu: str = "znver5") -> Op:
+    """The loops behind the pass, for `cpu`."""
     accumulator = tl.int32 if element == "i8" else tl.float32
     result = "*i32" if element == "i8" else "*fp32"
     types = {"a": f"*{element}", "b": f"*{element}", "c": result, "K": "i32", "rows": "i32"}
     chosen = {"WAY": way, "ACC": accumulator, "BM": tile[0], "BN": tile[1], "BK": tile[2]}
     source = tw.ASTSource(product, types | dict.fromkeys(chosen, "constexpr"), chosen)
-    module = parse_module(tw.compile(source, target=tw.GPUTarget("cpu", "znver5", 0)).asm["ttcir"])
-    names = [step.name for step in loop_passes(ZEN5)]
-    run_passes(module, loop_passes(ZEN5)[: names.index("merge_iterations") + 1])
+    module = parse_module(tw.compile(source, target=tw.GPUTarget("cpu", cpu, 0)).asm["ttcir"])
+    passes = loop_passes(host_target(cpu))
+    names = [step.name for step in passes]
+    run_passes(module, passes[: names.index("merge_iterations") + 1])
     return module
 
 
@@ -117,6 +121,25 @@ def test_turns_wait_for_those_that_read_in_place(
     run_ir(module, [given[parameter.name or ""] for parameter in functions_of(module)[0].body.args], (1,))
     assert found == expected
     assert (c == wanted).all()
+
+
+@has_tiles
+@pytest.mark.parametrize(("depth", "most"), [(32, 8), (64, 4), (128, 2)])
+def test_tiles_wait_until_rows_of_a_have_512_bytes(depth: int, most: int, found: list[tuple[bool, int]]) -> None:
+    """However few the sums are."""
+    rows, iterations = 32, 11
+    a, b, wanted = matrices(rows, iterations * depth, ml_dtypes.bfloat16)
+    c = np.zeros((rows, N), np.float32)
+    module = lowered("", "bf16", (rows, N, depth), TILED)
+    given = {"a": a, "b": b, "c": c, "K": iterations * depth, "rows": rows}
+    run_ir(module, [given[parameter.name or ""] for parameter in functions_of(module)[0].body.args], (1,))
+    assert [count for waits, count in found if not waits] == [most] * (iterations // most) + [iterations % most]
+    assert (c == wanted).all()
+
+
+@has_tiles
+def test_long_rows_of_tiles_do_not_wait() -> None:
+    assert [op.waits for op in lowered("", "bf16", (32, N, 256), TILED).ops_of(Matmul)] == [False]
 
 
 @pytest.mark.parametrize("way", ["store", "read", "loaded", "moved", "twice"])

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
-from tilewright.backends.cpu.dot.plan import columns_read, takes_steps
+from tilewright.backends.cpu.dot.plan import columns_read, plan_of, takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch, batches_of, put_matmul, spec_of, stride_bytes
 from tilewright.backends.cpu.dot_masks import common_end, source_of
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of, operand_of
@@ -158,7 +158,9 @@ class _Products:
                 parts = [b.offset(b.pointing(v, i8), b.mul(each.index, stride_bytes(v))) for v in places]
                 put_matmul(b, spec, parts, ())
             return
-        found = [self._prefetch(b, op, v) for v in (op.a, op.b)]
+        plan = plan_of(spec, self.target)
+        factors = () if plan is not None and plan.by.tiles else (op.a, op.b)
+        found = [self._prefetch(b, op, factor) for factor in factors]
         soon = [replace(tile, operand=number) for number, tile in enumerate(found) if tile is not None]
         result = self._behind_the_loop(b, op) if soon and self.target.costs.prefetched_results else None
         left, right, spec = self._in_place(b, op, spec)

@@ -36,7 +36,7 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_inside
 
 MAX_MERGED = 4
-"""Max iterations that are multiplied at once, a power of two: with two, int8 takes 2 % longer."""
+"""Max iterations that are multiplied at once by vectors, a power of two: with two, int8 takes 2 % longer."""
 MIN_BYTES = 32 << 10
 """Min bytes of C: a smaller one stays in the L1 cache, so that waiting gains nothing."""
 WAITING, ZERO, TABLE = 0, 8, 16
@@ -62,7 +62,9 @@ def merge_iterations(module: Op, target: Target) -> bool:
 def merged_iterations(op: Matmul, loop: For, function: Func, target: Target) -> int:
     """How many iterations of `loop`, in whose body `op` stands, may be multiplied at once, a power of two."""
     plan = plan_of(spec_of_matmul(op)[0], target)
-    if plan is None or plan.by.group == 1 or plan.by.tiles or plan.packs_a or plan.groups > target.costs.merged_groups:
+    if plan is not None and plan.by.tiles:
+        return plan.merged_by_tiles if _may_wait(op, loop, function) else 1
+    if plan is None or plan.by.group == 1 or plan.packs_a or plan.groups > target.costs.merged_groups:
         return 1
     is_large = op.shape[0] * op.shape[1] * plan.by.accumulator.bits >= 8 * MIN_BYTES
     return MAX_MERGED if is_large and _may_wait(op, loop, function) else 1

@@ -92,8 +92,8 @@ def lower_dot(
     panels = _panels(ops, target, plan, b, space, further)
     if plan.by.tiles:
         columns, _ = _columns(ops, plan)
-        ahead = until_the_result(ops, prefetch, goes_on)
-        blocks_by_tiles(ops, plan, rows, panels, c, columns=columns, workspace=workspace, ahead=ahead)
+        with _unless(ops, None if merged is None else merged.waits):
+            blocks_by_tiles(ops, plan, rows, panels, c, columns=columns, workspace=workspace, merged=merged)
         return
     if spec.rows is None or not plan.expects_few_rows:
         with _unless(ops, None if merged is None else merged.waits):

@@ -5,24 +5,34 @@ lies, each row of a tile 64 bytes of a row. B is packed as for instructions on v
 one group.
 
 So that all registers have one configuration, tiles are whole. Where the last rows of A do not exist, those that do are
-copied (`_last_rows`).
+copied (`_copy`). Nothing is prefetched: the loads of eight tiles are under way at once, and more requests delay them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
-from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape
+from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape
 from tilewright.backends.cpu.dot.plan import Plan
-from tilewright.backends.cpu.dot.prefetching import Result, prefetch_shares
-from tilewright.backends.cpu.dot.spec import Offset, Prefetch, behind, carry, each, plus, times
+from tilewright.backends.cpu.dot.spec import MergedProducts, Offset, behind, carry, each, plus, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.dialects.amx import ROW_BYTES, ROWS, tile_type
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
 from tilewright.ir.types import i8
+
+
+@dataclass(frozen=True)
+class CopiedParts(Parts):
+    """Products whose rows of a block are copied to `space`, `copy_bytes` apart from each other."""
+
+    space: Value
+    copy_bytes: int
+
+    def rows_of(self, ops: LoopBuilder, part: Offset) -> Value:
+        return behind(ops, self.space, part, self.copy_bytes)
 
 
 def blocks_by_tiles(
@@ -34,7 +44,7 @@ def blocks_by_tiles(
     *,
     columns: Offset,
     workspace: Value,
-    ahead: tuple[Sequence[Prefetch], Result | None],
+    merged: MergedProducts | None = None,
 ) -> None:
     """All blocks of C.
 
@@ -46,23 +56,37 @@ def blocks_by_tiles(
         c: the address of C.
         columns: the number of panels that count.
         workspace: room for the last rows of A, where `Plan.copies_last_rows` holds.
-        ahead: what is prefetched along the way, see `until_the_result`.
+        merged: the products that are added at once; None: this one alone.
     """
     spec, by, shape = plan.spec, plan.by, plan.shape
-    row_bytes = spec.c_stride * by.accumulator.bits // 8
+    row_bytes, copy_bytes = spec.c_stride * by.accumulator.bits // 8, plan.copy_bytes
 
-    def blocks(i: Offset, here: Rows) -> None:
-        start = behind(ops, c, times(ops, i, shape.rows), row_bytes)
+    def parts(first: Offset, p: Offset, *, copied: bool) -> Parts | None:
+        if merged is None:
+            return None
+        places = times(ops, first, rows.row_bytes), times(ops, p, plan.panel_step)
+        found = merged.count, merged.table, *places, None
+        return CopiedParts(*found, workspace, copy_bytes) if copied else Parts(*found)
+
+    def blocks(i: Offset, here: Rows, *, copied: bool = False) -> None:
+        first = times(ops, i, shape.rows)
+        start = behind(ops, c, first, row_bytes)
         with each(ops, columns, nonempty=spec.columns is None) as p:
-            soon, result = ahead
-            if soon or result:
-                number = plus(ops, times(ops, i, plan.panels), p)
-                prefetch_shares(ops, soon, number, spec.m // shape.rows * plan.panels, result)
             block = Block(behind(ops, start, p, shape.vectors * ROW_BYTES), row_bytes, spec.zero_init, adds_last=False)
-            _block(ops, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=block)
+            added = parts(first, p, copied=copied)
+            _block(ops, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=block, parts=added)
 
     def rows_from(i: Offset) -> Rows:
         return replace(rows, pointer=behind(ops, rows.pointer, times(ops, i, shape.rows), rows.row_bytes))
+
+    def last_rows(first: Offset, count: Offset) -> Rows:
+        bytes = spec.k * by.element_bytes
+        if merged is None:
+            return _copy(ops, rows, first, count, workspace, bytes)
+        with each(ops, merged.count) as number:
+            source = replace(rows, pointer=Parts(merged.count, merged.table, 0, 0, None).rows_of(ops, number))
+            copies = _copy(ops, source, first, count, behind(ops, workspace, number, copy_bytes), bytes)
+        return replace(copies, pointer=workspace)
 
     if spec.rows is None:
         with each(ops, spec.m // shape.rows) as i:
@@ -75,12 +99,19 @@ def blocks_by_tiles(
     if plan.copies_last_rows:
         first = ops.mul(whole, shape.rows)
         with ops.branch(ops.compare("slt", first, count)) as branch, branch.then():
-            left = ops.sub(count, first)
-            blocks(whole, _last_rows(ops, rows, first, left, workspace, spec.k * by.element_bytes))
+            blocks(whole, last_rows(first, ops.sub(count, first)), copied=True)
 
 
 def _block(
-    ops: LoopBuilder, by: Arithmetic, shape: Shape, *, groups: int, rows: Rows, panel: Panel, block: Block
+    ops: LoopBuilder,
+    by: Arithmetic,
+    shape: Shape,
+    *,
+    groups: int,
+    rows: Rows,
+    panel: Panel,
+    block: Block,
+    parts: Parts | None,
 ) -> None:
     """C (+)= A·B for one block of C.
 
@@ -92,6 +123,7 @@ def _block(
         rows: the rows of A, which all exist.
         panel: the columns of B.
         block: the place of C.
+        parts: the products that are added, of which this is the last; None: this one alone.
     """
     down, across = range(shape.rows // ROWS), range(shape.vectors)
     places = [r * ROWS * block.row_bytes + v * ROW_BYTES for r in down for v in across]
@@ -108,9 +140,18 @@ def _block(
                 sums[v] = ops.tile_multiply(row, column, sums[v])
         return [behind(ops, a, a_step), behind(ops, b, b_step), *sums]
 
+    def product(a: Value, b: Value, sums: list[Value]) -> list[Value]:
+        return carry(ops, groups // ROWS, step, [a, b, *sums])[2:]
+
     totals = tile_type(by.accumulator)
     starts = [ops.tile_load(totals, block.pointer, place, block.row_bytes) for place in places]
-    _, _, *sums = carry(ops, groups // ROWS, step, [rows.pointer, panel.pointer, *starts])
+    if parts is None:
+        sums = product(rows.pointer, panel.pointer, starts)
+    else:
+        found = parts
+        sums = carry(
+            ops, found.count, lambda n, held: product(found.rows_of(ops, n), found.panel_of(ops, n), held), starts
+        )
     for value, place in zip(sums, places, strict=True):
         ops.tile_store(value, block.pointer, place, block.row_bytes)
 
@@ -138,7 +179,7 @@ def _fill(ops: LoopBuilder, by: Arithmetic, shape: Shape, block: Block) -> None:
             ops.store(zeros, here, v * ROW_BYTES, align=by.accumulator.bits // 8)
 
 
-def _last_rows(ops: LoopBuilder, rows: Rows, first: Offset, count: Offset, space: Value, row_bytes: int) -> Rows:
+def _copy(ops: LoopBuilder, rows: Rows, first: Offset, count: Offset, space: Value, row_bytes: int) -> Rows:
     """The `count` rows of A from number `first` on, copied to `space`, where what lies behind them is anything.
 
     Args:
