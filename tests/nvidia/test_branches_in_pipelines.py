@@ -108,3 +108,46 @@ def test_a_factor_that_a_branch_has_in_registers(capability: int) -> None:
     found = launched(factor_that_is_stored, given, capability, 3)
     last = given[0].reshape(SIZE, STEPS, SIZE)[:, 3]
     np.testing.assert_array_equal(found, [last, products.sum(0)])
+
+
+@tilewright.jit
+def rows_of_tables(even, odd, rows, c, noted, n, WAY: tl.constexpr, SIZE: tl.constexpr):
+    """Rows whose numbers are in one table for even steps and in another one for odd steps, which are noted."""
+    at = tl.arange(0, SIZE)
+    total = tl.zeros((SIZE,), tl.float32)
+    for step in tl.range(n, num_stages=3):
+        if step % 2 == 0:
+            row = tl.load(even + step)
+        else:
+            row = tl.load(odd + step)
+            if WAY == "store":
+                tl.store(noted + step, row)
+            elif WAY == "add":
+                tl.atomic_add(noted + step, row)
+            elif WAY == "exchange":
+                tl.atomic_cas(noted + step, 0, row)
+            elif WAY == "inside":
+                if row > 2:
+                    tl.store(noted + step, row)
+                else:
+                    tl.store(noted + step, -row)
+        total += tl.load(rows + row * SIZE + at)
+    tl.store(c + at, total)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("way", ["load", "store", "add", "exchange", "inside"])
+def test_steps_that_there_are_not_run_neither_arm(way: str, steps: int) -> None:
+    """Branches whose results are addresses run two steps ahead; their second arms ran behind the last step, too."""
+    random = np.random.default_rng(8)
+    even, odd = (random.permutation(np.arange(1, 6, dtype=np.int32))[:steps].copy() for _ in range(2))
+    rows = random.standard_normal((6, 128)).astype(np.float32)
+    arguments = [even, odd, rows, np.zeros(128, np.float32), np.zeros(steps, np.int32), steps]
+    made = compiled(rows_of_tables, arguments, capability=80, WAY=way, SIZE=128)
+    found = launch(made, (1,), arguments)
+    numbers = np.where(np.arange(steps) % 2 == 0, even, odd)
+    np.testing.assert_allclose(found[3], rows[numbers].sum(0), rtol=1e-6, atol=1e-6)
+    notes = {"load": 0 * odd, "inside": np.where(odd > 2, odd, -odd)}.get(way, odd)
+    np.testing.assert_array_equal(found[4], np.where(np.arange(steps) % 2 == 1, notes, 0))
+    before = made.asm["ttgir"].partition("scf.for")[0]
+    assert ("async_copy" in before) == (way != "exchange")  # which has no mask

@@ -77,8 +77,10 @@ def needs_predicate(op: Op) -> bool:
 
 
 def can_be_predicated(op: Op) -> bool:
-    """Whether `op` can be predicated."""
-    if not needs_predicate(op) or isinstance(op, (If, *MASKED)):
+    """Whether `op` can be predicated; of a branch, which runs its second arm then, all in this."""
+    if isinstance(op, If):
+        return all(can_be_predicated(inner) for arm in op.arms[1:] for inner in arm.block)
+    if not needs_predicate(op) or isinstance(op, MASKED):
         return True
     return bool({"mask?", "pred", "pred?"} & set(op.definition.operand_names))
 
@@ -142,6 +144,8 @@ def _predicate(op: Op, predicate: Value) -> None:
         return
     if isinstance(op, If):
         op.condition = OpBuilder(op).compute("arith.andi", predicate, op.condition)
+        for inner in [inner for arm in op.arms[1:] for inner in arm.block]:
+            _predicate(inner, predicate)
     elif isinstance(op, MASKED):
         op.mask = _both(op, op.pointer, predicate, op.mask)
     else:
