@@ -55,3 +55,63 @@ def test_sums_are_loaded_where_a_tile_is_done(special: bool) -> None:
     behind_the_branch = text[text.index("ttng.tc_gen5_mma") :]
     assert behind_the_branch.index("scf.if") < behind_the_branch.index("ttng.tmem_load")
     assert "ttng.tmem_store" not in text
+
+
+@tw.jit
+def cleared(
+    a,
+    b,
+    parts,
+    rest,
+    k,
+    EVERY: tl.constexpr,
+    BEHIND: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
+    """Sums of some steps each, which are stored in a branch and cleared there, or before the next one."""
+    left = tl.make_tensor_descriptor(a, [BM, k], [k, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [BN, k], [k, 1], [BN, BK])
+    at = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in range(tl.cdiv(k, BK)):
+        if not BEHIND and step % EVERY == 0:
+            total = tl.zeros((BM, BN), tl.float32)
+            tl.store(parts + step // EVERY * BM * BN + at, total)
+        total = tl.dot(left.load([0, step * BK]), right.load([0, step * BK]).T, total)
+        if step % EVERY == EVERY - 1:
+            tl.store(parts + step // EVERY * BM * BN + at, total)
+            if BEHIND:
+                total = tl.zeros((BM, BN), tl.float32)
+    tl.store(rest + at, total)
+
+
+@pytest.mark.parametrize("steps", [0, 4, 5])
+@pytest.mark.parametrize("behind", [False, True])
+def test_sums_that_a_step_clears_stay_in_memory(behind: bool, steps: int) -> None:
+    """The last of four steps clears the sum behind its product, and what the loop gives is clear."""
+    random = np.random.default_rng(5)
+    k, every = 64 * steps, 2
+    a, b = (random.integers(-3, 4, (rows, max(k, 64))).astype(np.float16) for rows in (128, 64))
+    arguments = [a, b, np.zeros((3, 128, 64), np.float32), np.full((128, 64), 7, np.float32), k]
+    options = {"EVERY": every, "BEHIND": behind, "BM": 128, "BN": 64, "BK": 64, "num_stages": 3}
+    kernel = compiled(cleared, arguments, capability=100, **options)
+    products = [
+        a[:, i * 64 : i * 64 + 64].astype(np.float32) @ b[:, i * 64 : i * 64 + 64].astype(np.float32).T
+        for i in range(steps)
+    ]
+    parts, rest = np.zeros((3, 128, 64), np.float32), np.zeros((128, 64), np.float32)
+    for step, product in enumerate(products):
+        rest = product if step % every == 0 else rest + product
+        if step % every == every - 1:
+            parts[step // every] = rest
+            rest = np.zeros_like(rest) if behind else rest
+    found = launch(kernel, (1,), arguments)
+    np.testing.assert_array_equal(found[2], parts)
+    np.testing.assert_array_equal(found[3], rest)
+    text = kernel.asm["ttgir"]
+    loop = text[text.index("scf.for") : text.index("tt.return")]
+    assert "ttng.tc_gen5_mma" in loop
+    assert "ttng.tmem_store" not in loop
+    assert ("ttng.tmem_store" in text) != behind  # nobody sees the first zeros that a flag stands for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tilewright.dialects.scf import For
+from tilewright.dialects.scf import For, If
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import Type
@@ -20,6 +20,16 @@ def drop_results(op: Op, dropped: Collection[int]) -> None:
     op.results = without(op.results, dropped)
     for i, value in enumerate(op.results):
         value.index = i
+
+
+def drop_unused_results(branch: If) -> bool:
+    """Let the arms of `branch` not yield what nobody uses; returns whether there was anything."""
+    dropped = [i for i, result in enumerate(branch.results) if not result.uses]
+    for arm in branch.arms if dropped else ():
+        end = arm.block.terminator
+        end.set_operands(without(end.operands, dropped))
+    drop_results(branch, dropped)
+    return bool(dropped)
 
 
 def drop_arguments(block: Block, dropped: Collection[int]) -> None:

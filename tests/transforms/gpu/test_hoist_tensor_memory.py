@@ -53,7 +53,9 @@ def hoisted(*changes: tuple[str, str]) -> tuple[bool, list[str]]:
     moved = hoist_tensor_memory(module)
     verify(module)
     canonicalize(module)
-    return moved, re.findall(r"scf\.for|scf\.yield|tmem_\w+|tc_gen5_mma|arith\.addf", print_op(module))
+    return moved, re.findall(
+        r"scf\.for|scf\.if|scf\.yield|tmem_\w+|tc_gen5_mma|arith\.addf|(?<=tt.print \")\w+", print_op(module)
+    )
 
 
 def test_sum_stays_in_memory() -> None:
@@ -96,6 +98,85 @@ def test_a_sum_that_is_changed_behind_its_product_is_put_back_where_the_step_end
     assert ops == ["tmem_alloc", "tmem_store", "scf.for", *step, "tmem_load"]
 
 
+PRINT = 'tt.print "read" {hex = false, isSigned = array<i32: 1>} : %d : !sums'
+OTHER = PRINT.replace("read", "other").replace("%d : !sums", "%n : i32")
+INSIDE = f"scf.for %j = %zero to %n step %one : i32 {{\n {PRINT}\n }}"
+READ = (
+    ("%n: i32)", "%n: i32, %p: i1, %q: i1)"),
+    ("      scf.yield YIELDED", f"      scf.if %p {{\n {PRINT}\n }}\n      scf.yield %d"),
+)
+
+
+def test_a_branch_that_reads_a_sum_loads_it_itself() -> None:
+    moved, ops = hoisted(*READ)
+    assert moved
+    step = ["tc_gen5_mma", "scf.if", "tmem_load", "read", "scf.yield"]
+    assert ops == ["tmem_alloc", "tmem_store", "scf.for", *step, "tmem_load"]
+
+
+def test_an_arm_that_does_not_read_the_sum_does_not_load_it() -> None:
+    moved, ops = hoisted(*READ, (f"{PRINT}\n }}", f"{PRINT}\n }} else {{\n {OTHER}\n }}"))
+    assert moved
+    assert ops.count("tmem_load") == 2
+    assert ops.index("tmem_load") < ops.index("other")
+
+
+def test_a_branch_inside_a_branch_loads_the_sum_itself() -> None:
+    moved, ops = hoisted(*READ, (PRINT, f"scf.if %q {{\n {OTHER}\n }} else {{\n {PRINT}\n }}"))
+    assert moved
+    assert ops[ops.index("other") : ops.index("read")] == ["other", "tmem_load"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("reader", "yielded"),
+    [(PRINT, "%d"), (f"scf.if %p {{\n {PRINT}\n }}", "%d, %d"), (INSIDE, "%d")],
+    ids=["every step reads it", "it is handed on twice", "a loop inside reads it"],
+)
+def test_sums_with_other_readers_are_left_alone(reader: str, yielded: str) -> None:
+    text = text_of(
+        LOOP, ("%n: i32)", "%n: i32, %p: i1)"), ("      scf.yield YIELDED", f"{reader}\n scf.yield {yielded}")
+    )
+    if yielded != "%d":
+        text = text.replace("(%c = %start) -> (", "(%c = %start, %o = %start) -> (tensor<128x64xf32, #sums>, ")
+        text = re.sub(r"(scf.yield %d, %d : )", r"\1tensor<128x64xf32, #sums>, ", text)
+        text = text.replace("%sum = scf.for", "%sum:2 = scf.for").replace("return %sum ", "return %sum#0 ")
+    assert not hoist_tensor_memory(parse_module(text))
+
+
+FLAG = (
+    ("%true = arith.constant true", "%true = arith.constant true\n    %false = arith.constant false"),
+    ("%sum = scf.for", "%sum:2 = scf.for"),
+    ("(%c = %start) -> (!sums)", "(%c = %start, %f = %false) -> (!sums, i1)"),
+    ("%m[%t], %true, %true", "%m[%t], %f, %true"),
+    ("scf.yield YIELDED : !sums", "scf.yield %d, %true : !sums, i1"),
+)
+TOLD = "%r = arith.select %sum#1, %sum#0, %start : !sums\n    tt.return %r "
+
+
+@pytest.mark.parametrize(
+    ("change", "stored"),
+    [
+        pytest.param(("return %sum ", "return %sum#0 "), 1, id="the loop may have no step"),
+        pytest.param(("tt.return %sum ", TOLD), 0, id="where it has none, another value is taken"),
+        pytest.param(
+            ("tt.return %sum ", TOLD.replace("%sum#0, %start", "%start, %sum#0")), 1, id="the other way round"
+        ),
+        pytest.param(("tt.return %sum ", TOLD.replace("%sum#1, ", "%true, ")), 1, id="by another flag"),
+        pytest.param(("tt.return %sum ", "tt.return %start "), 0, id="nobody reads the result"),
+    ],
+)
+def test_a_sum_that_the_first_product_overwrites_needs_no_contents(change: tuple[str, str], stored: int) -> None:
+    moved, ops = hoisted(*FLAG, change)
+    assert moved
+    assert ops.count("tmem_store") == stored
+
+
+def test_a_first_product_that_adds_needs_the_contents() -> None:
+    adding = (("%f = %false", "%f = %true"), ("return %sum ", "return %start "))
+    assert hoisted(*FLAG, *adding)[1].count("tmem_store") == 1
+
+
 SECOND = (
     "      scf.yield YIELDED",
     "      %w = ttng.tc_gen5_mma %a, %b, %m[%v], %true, %true : !a, !b, !memory\n      scf.yield YIELDED",
@@ -130,4 +211,3 @@ def test_a_buffer_that_goes_round_unchanged_is_the_one_from_before_the_loop() ->
     assert hoist_tensor_memory(module)
     verify(module)
     assert "iter_args(%c = %start) -> (tensor" in print_op(module)
-

@@ -4,18 +4,27 @@
       %d = ttng.warp_group_dot %a, %b, %c         ->      %d = ttng.warp_group_dot %a, %b, %c, %use
       yield %d                                            yield %d, %true
 
-An accumulator that a select clears before its product is not cleared; the product overwrites it. Triton also does so
-with accumulators that are cleared after the product, which changes the result if that was the last iteration: those are
-still cleared here.
+An accumulator that a select or a branch clears before its product is not cleared; the product overwrites it. Nor is one
+that is cleared after the product; the loop carries whether the next product overwrites it:
+
+    for … iter_args(%c = %zeros)                        for … iter_args(%c = %zeros, %use = %false)
+      %d = ttng.warp_group_dot %a, %b, %c         ->      %d = ttng.warp_group_dot %a, %b, %c, %use
+      %e = scf.if %last { use(%d); yield %zeros }         %next = arith.select %last, %false, %true
+           else { yield %d }                              scf.if %last { use(%d) }
+      yield %e                                            yield %d, %next
+    use(%r)                                             use(select %flag, %r, %zeros)
+
+The last iteration may have cleared it, too, so a select after the loop does. Triton has no such select, and returns the
+sum that was to be cleared.
 """
 
 from __future__ import annotations
 
 from math import copysign
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tilewright.dialects.arith import Select
-from tilewright.dialects.scf import For
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.core import Op, Value, defining
@@ -24,7 +33,7 @@ from tilewright.ir.types import f32, i1
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.matrix_instructions import FP8
 from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.matching import constant_of, following, has_one_use
+from tilewright.transforms.matching import constant_of, following, has_one_use, is_inside
 
 Adding: TypeAlias = "WarpGroupDot | TensorCoreMma"
 """A product with an operand that says whether it adds."""
@@ -81,10 +90,12 @@ def _start_without_accumulator(product: Adding, loop: For) -> bool:
     if _is_plus_zero(value):
         _set_flag(product, TileOps(product).literal(0, i1))
         return True
-    select = defining(value, Select)
-    if select is not None and select.condition.type is i1 and has_one_use(value):
-        return _ask_instead_of_clearing(product, select)
-    return _ask_from_second_step_on(product, loop, value)
+    clearing = _clearing_of(value)
+    if clearing is not None:
+        _set_flag(product, clearing.flag())
+        clearing.remove()
+        return True
+    return _ask_in_next_step(product, loop, value)
 
 
 def _is_plus_zero(value: Value) -> bool:
@@ -97,28 +108,86 @@ def _set_flag(product: Adding, flag: Value) -> None:
     set_operand_groups(product, {"useC" if isinstance(product, WarpGroupDot) else "useD": [flag]})
 
 
-def _ask_instead_of_clearing(product: Adding, select: Select) -> bool:
-    """product(select(p, 0, x))  ->  product(x) if not p"""
-    cleared = [_is_plus_zero(value) for value in (select.chosen, select.other)]
-    if not any(cleared) or all(cleared):
+class _Clearing(NamedTuple):
+    """A select or a branch that gives zeros, or else `kept`.
+
+    Attributes:
+        value: what it gives.
+        zeros: which one is chosen for zeros: 0 if `condition` holds, 1 if not.
+    """
+
+    value: Value
+    condition: Value
+    zeros: int
+    kept: Value
+
+    def flag(self) -> Value:
+        """Whether the value is `kept`."""
+        assert self.value.op is not None, "an op chooses"
+        ops = TileOps(self.value.op)
+        truth = ops.literal(1, i1)
+        return (
+            self.condition if self.zeros else ops.emit("arith.select", (self.condition, ops.literal(0, i1), truth), i1)
+        )
+
+    def remove(self) -> None:
+        """Let users have `kept`."""
+        op = self.value.op
+        if isinstance(op, If):
+            op.arms[self.zeros].block.terminator.set_operand(self.value.index, self.kept)
+            self.value.replace_by(self.kept)
+        elif op is not None:
+            op.replace([self.kept])
+
+
+def _clearing_of(value: Value) -> _Clearing | None:
+    """The select or branch that clears `value`, if it has one user and is cleared as a whole."""
+    op = value.op
+    if isinstance(op, Select):
+        choices = [op.chosen, op.other]
+    elif isinstance(op, If):
+        choices = [arm.block.terminator.operands[value.index] for arm in op.arms]
+    else:
+        return None
+    cleared = [_is_plus_zero(choice) for choice in choices]
+    if sum(cleared) != 1 or op.condition.type is not i1 or not has_one_use(value):
+        return None
+    kept = choices[cleared[0]]
+    return None if is_inside(kept, op) else _Clearing(value, op.condition, cleared.index(True), kept)
+
+
+def _ask_in_next_step(product: Adding, loop: For, value: Value) -> bool:
+    """An accumulator that a loop starts with zeros, or clears after its product: the loop carries whether there is one.
+
+    Nothing but the product may use it: it is not cleared any more.
+    """
+    if value.owner is not loop.body or value.index == 0:
         return False
-    ops = TileOps(select)
-    truth, lie = ops.literal(1, i1), ops.literal(0, i1)
-    flags = (lie, truth) if cleared[0] else (truth, lie)
-    _set_flag(product, ops.emit("arith.select", (select.condition, *flags), i1))
-    select.replace([select.other if cleared[0] else select.chosen])
+    number = value.index - 1
+    begins_clear = _is_plus_zero(loop.inits[number])
+    clearing = _clearing_of(loop.yielded[number]) if has_one_use(value) else None
+    if clearing is not None and (clearing.value.op is None or clearing.value.op.block is not loop.body):
+        clearing = None
+    if clearing is None and not begins_clear:
+        return False
+    ops, end = TileOps(loop), loop.body.terminator
+    _set_flag(product, add_carried(loop, ops.literal(not begins_clear, i1)))
+    end.set_operands([*end.operands, ops.literal(1, i1) if clearing is None else clearing.flag()])
+    if clearing is not None:
+        clearing.remove()
+        _clear_result(loop, number, loop.results[-1])
     return True
 
 
-def _ask_from_second_step_on(product: Adding, loop: For, value: Value) -> bool:
-    """An accumulator that a loop starts with zero: the loop carries whether there is one."""
-    block = loop.body
-    if value.owner is not block or value.index == 0 or not _is_plus_zero(loop.inits[value.index - 1]):
-        return False
-    ops = TileOps(loop)
-    _set_flag(product, add_carried(loop, ops.literal(0, i1)))
-    block.terminator.set_operands([*block.terminator.operands, ops.literal(1, i1)])
-    return True
+def _clear_result(loop: For, number: int, flag: Value) -> None:
+    """Let users of a result of `loop` have zeros where `flag` says that there is no accumulator."""
+    result = loop.results[number]
+    users = list(result.uses)
+    if users:
+        after = TileOps.behind(loop)
+        sum = after.emit("arith.select", (flag, result, after.literal(0, result.type)), result.type)
+        for user in users:
+            user.set_operands([sum if operand is result else operand for operand in user.operands])
 
 
 def _forget_unused_accumulator(alloc: TmemAlloc) -> None:

@@ -27,6 +27,17 @@ Iterations that modify the accumulator after their product store it back at thei
       yield f(%d)                                         %w = ttng.tmem_store f(%d), %m[%v]
                                                           yield %w
 
+Branches that use the accumulator load it themselves. A first product that overwrites the memory needs no contents
+before (`optimize_accumulator_init`).
+
+    for … iter_args(%c = %zeros, %adds = %false)          %m, %t = ttng.tmem_alloc
+      %m, %t = ttng.tmem_alloc %c                         for … iter_args(%adds = %false, %s = %t)
+      %u = ttng.tc_gen5_mma %a, %b, %m[%t], %adds           %u = ttng.tc_gen5_mma %a, %b, %m[%s], %adds
+      %d = ttng.tmem_load %m[%u]                    ->       scf.if %last {
+      scf.if %last { use(%d) }                                %d = ttng.tmem_load %m[%u]; use(%d)
+      yield %d, not %last                                   }
+                                                            yield not %last, %u
+
 A buffer that a loop carries unchanged becomes the one from before the loop.
 
 The tokens that order accesses to tensor memory are removed once every op has its final position: from then on the order
@@ -44,6 +55,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.arith import Select
 from tilewright.dialects.assembly import RESULT_SEGMENTS
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.scf import For, If
@@ -51,23 +63,22 @@ from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import DenseArray
-from tilewright.ir.core import Op, Value, defining
+from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import MemDescType, async_token, i1, i32
-from tilewright.transforms.carried_values import add_carried, drop_carried, use_unchanged
+from tilewright.transforms.carried_values import add_carried, drop_carried, drop_unused_results, use_unchanged
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.keep_accumulators import keep_accumulator
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
-from tilewright.transforms.matching import has_one_use, is_behind, is_inside
+from tilewright.transforms.matching import constant_of, has_one_use, is_behind, is_inside
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def hoist_tensor_memory(module: Op) -> bool:
     """Hoist the tensor memory of accumulators out of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     unchanged = [use_unchanged(loop, MemDescType) for loop in loops]
-    allocs = [(loop, op) for loop in loops for op in loop.body if isinstance(op, TmemAlloc)]
-    kept = [keep_accumulator(loop, alloc) for loop, alloc in allocs]
+    unused = [drop_unused_results(op) for op in module.walk() if isinstance(op, If)]
     found = False
     for loop in loops:
         for argument in list(loop.carried):
@@ -75,7 +86,7 @@ def hoist_tensor_memory(module: Op) -> bool:
             if accumulator is not None:
                 _hoist(accumulator)
                 found = True
-    return found or any(kept) or any(unchanged)
+    return found or any(unchanged) or any(unused)
 
 
 def is_divided(op: Op) -> bool:
@@ -110,12 +121,30 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
         return None
     changed = load.results[0] is not result
     others = [user for user in alloc.results[0].uses if user is not load]
-    adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
+    adds = all(
+        isinstance(user, TensorCoreMma) and user.block is loop.body and not is_behind(user, load) for user in others
+    )
     is_whole = load.block is loop.body and not list(load.results[1].uses)
-    # A branch begins another sum, which stays in memory in another way (`keep_accumulators`).
+    # A branch that changes the sum may hand it on as it is, too.
     is_new = is_inside(result, loop) and not isinstance(result.op, If)
-    is_free = alloc.source is argument and is_new if changed else has_one_use(result)
+    is_handed_on = result.uses[loop.body.terminator] == 1 and _readers(load) is not None
+    is_free = alloc.source is argument and is_new if changed else is_handed_on
     return _Accumulator(loop, argument, alloc, load) if adds and is_whole and is_free else None
+
+
+def _readers(load: TmemLoad) -> dict[Block, list[Op]] | None:
+    """The users of what `load` gives, by arm of a branch behind it; None if others but the next iteration use it."""
+    found: dict[Block, list[Op]] = {}
+    assert load.block is not None, "the load stands in a loop"
+    for user in load.results[0].uses:
+        around, block = user, user.block
+        while around.block is not load.block and isinstance(around.parent, If):
+            around = around.parent
+        if around.block is not load.block or (around is user and user is not load.block.terminator):
+            return None
+        if around is not user and block is not None:
+            found.setdefault(block, []).append(user)
+    return found
 
 
 def _filled_with(argument: Value) -> TmemAlloc | None:
@@ -145,8 +174,10 @@ def _hoist(accumulator: _Accumulator) -> None:
     types = [result.type for result in alloc.results]
     at = TileOps(loop)
     memory, token = at.op("ttng.tmem_alloc", (), types, alloc.attributes).results
-    begun = at.op("ttng.tmem_store", (memory, [token], loop.inits[number], at.constant(1, i1)), [async_token])
-    carried = add_carried(loop, begun.results[0])
+    if not _begins_anew(accumulator):
+        begun = at.op("ttng.tmem_store", (memory, [token], loop.inits[number], at.constant(1, i1)), [async_token])
+        token = begun.results[0]
+    carried = add_carried(loop, token)
     if alloc.source is not argument:
         carried = _change(accumulator, memory, carried)
     alloc.replace([memory, carried])
@@ -164,7 +195,30 @@ def _hoist(accumulator: _Accumulator) -> None:
     loop.results[number].replace_by(after.results[0])
     drop_carried(loop, [number])
     if not changed:
-        load.erase()
+        _load_in_arms(load)
+
+
+def _begins_anew(accumulator: _Accumulator) -> bool:
+    """Whether the first product overwrites the sum, and nobody sees what there is if the loop has no iteration."""
+    loop, argument, alloc, _ = accumulator
+    first = next(op for op in loop.body if op in alloc.results[0].uses)
+    if alloc.source is not argument or not isinstance(first, TensorCoreMma):
+        return False
+    flag, result = first.uses_accumulator, loop.results[argument.index - 1]
+    if flag.owner is not loop.body or flag.index == 0 or constant_of(loop.inits[flag.index - 1]) != 0:
+        return False
+    is_told = loop.results[flag.index - 1]
+    return all(isinstance(user, Select) and user.condition is is_told and user.chosen is result for user in result.uses)
+
+
+def _load_in_arms(load: TmemLoad) -> None:
+    """Load the sum only in the arms of branches that use it."""
+    for arm, users in (_readers(load) or {}).items():
+        assert arm.first is not None, "an arm has a terminator"
+        sum = OpBuilder(arm.first).insert(load.clone({})).results[0]
+        for user in users:
+            user.set_operands([sum if operand is load.results[0] else operand for operand in user.operands])
+    load.erase()
 
 
 def _change(accumulator: _Accumulator, memory: Value, token: Value) -> Value:
