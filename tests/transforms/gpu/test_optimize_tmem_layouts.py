@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from test_hoist_tensor_memory import text_of
 
+from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
+from tilewright.ir.core import tile_type
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
@@ -175,3 +178,62 @@ def test_a_joined_tile_that_something_else_uses_is_stored_as_a_whole() -> None:
 def test_columns_in_any_order_are_no_halves() -> None:
     changed, _ = optimized_stores(("tt.reshape %turned", "tt.reshape %turned allow_reorder"))
     assert not changed
+
+
+IN_COLUMNS = SUM.replace(", [0, 32]]", "]").replace("[0, 64]", "[0, 32]")
+"""The layout in which the second four of eight warps have the second half of 64 columns."""
+REDUCED = """
+#columns = COLUMNS
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>
+!memory = !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+!tile = tensor<128x64xf32, #columns>
+!rows = tensor<128xf32, #ttg.slice<{dim = 1, parent = #columns}>>
+!line = tensor<64xf32, #ttg.slice<{dim = 0, parent = #columns}>>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 8 : i32, ttg.target = "cuda:100"} {
+  tt.func public @reduced(%m: !memory, %o: !memory, %p: i1) -> !rows {
+    %t = ttng.tmem_load %m : !memory -> !tile
+    %u = math.exp2 %t : !tile
+    %v = ttng.tmem_load %o : !memory -> !tile
+    ttng.tmem_store %v, %o, %p : !tile -> !memory
+    %r = "tt.reduce"(%u) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tt.reduce.return %s : f32
+    }) : (!tile) -> !rows
+    tt.return %r : !rows
+  }
+}
+"""
+WHOLE_ROWS = "lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 32]], warp = [[32, 0], [64, 0], [16, 0]]"
+ALONG_COLUMNS = (("{axis = 1 : i32}", "{axis = 0 : i32}"), ("-> !rows", "-> !line"), (": !rows", ": !line"))
+
+
+def layouts_of_accesses(*changes: tuple[str, str]) -> list[bool]:
+    """Whether each load and store is of whole rows, in order."""
+    module = Parser(text_of(REDUCED, ("COLUMNS", IN_COLUMNS), *changes)).module()
+    verify(module)
+    changed = optimize_tmem_layouts(module)
+    verify(module)
+    accesses = [op for op in module.walk() if isinstance(op, (TmemLoad, TmemStore))]
+    values = [op.results[0] if isinstance(op, TmemLoad) else op.value for op in accesses]
+    found = [WHOLE_ROWS in str(tile_type(value).encoding) for value in values]
+    assert any(found) == changed
+    return found
+
+
+def test_warps_have_whole_rows_of_tiles_that_are_reduced() -> None:
+    """So have they of other tiles as long, which are often computed with what the reduction gives."""
+    assert layouts_of_accesses() == [True, True, True]
+
+
+ANOTHER = (('"tt.reduce"(%u)', '"tt.reduce"(%c)'), ("    %v =", "    %c = arith.constant dense<0.0> : !tile\n    %v ="))
+FOUR_WARPS = (
+    ('num-warps" = 8', 'num-warps" = 4'),
+    (IN_COLUMNS, IN_COLUMNS.replace(", [0, 32]]", "]").replace("]], lane", "], [0, 32]], lane")),
+)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("changes", [ALONG_COLUMNS, ANOTHER, FOUR_WARPS], ids=["columns", "another tile", "four warps"])
+def test_other_tiles_keep_their_layouts(changes: tuple[tuple[str, str], ...]) -> None:
+    assert layouts_of_accesses(*changes) == [False, False, False]

@@ -23,6 +23,15 @@
 Programs split an accumulator so that its stores need less shared memory. If each half of the warps holds half of the
 columns, as with eight warps, the split or the join would move the whole tile through shared memory. Halves that are
 split or joined again are loaded or stored in quarters.
+
+Where a program reduces rows, as softmax does, and eight warps hold a tile, each has whole rows, which it reduces by
+shuffles. Otherwise two warps would have half of each row, and exchange them through shared memory. Other tiles get this
+layout, too: what is computed for each row is needed in their layouts.
+
+    %t = ttng.tmem_load %m : … -> tensor<128x64xf32, warps 4 to 7 have columns 32 to 63>
+    %r = tt.reduce %t along axis 1
+
+        %t = ttng.tmem_load %m : … -> tensor<128x64xf32, they have rows 16 to 31 of every 32>
 """
 
 from __future__ import annotations
@@ -30,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Join, Reshape, ShapeOp, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import warps_of
@@ -38,24 +49,29 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, buffer_type, defining, tile_type
 from tilewright.ir.types import MemDescType, async_token, i32
 from tilewright.layouts.encodings import Linear, TensorMemory, encoding
-from tilewright.layouts.tensor_memory import compatible_layouts
-from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout, workers_of
+from tilewright.layouts.tensor_memory import compatible_layouts, split_layout
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, relayout, with_layout, workers_of
 from tilewright.transforms.matching import has_one_use
 
 REDUCTION = "redOp"
 """The attribute of loads that find the least of each row, too."""
+EIGHT = 8
+"""The number of warps that hold a tile in halves."""
 HALVES = (0, 2, 1)
 """The order of axes that puts the number of the half last, and that takes it from there."""
 Access: TypeAlias = "TmemLoad | TmemStore"
 
 
 def optimize_tmem_layouts(module: Op) -> bool:
-    """Load tiles that are only split along columns, and store joined ones, in halves; whether there were any."""
+    """Load and store in halves what is only split or joined by columns, and by whole rows what is reduced."""
     found = False
     while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
         found = True
     while any(_store_halves(store) for store in module.ops_of(TmemStore)):
         found = True
+    for function in functions_of(module):
+        found |= _keep_rows_in_warps(function)
     return found
 
 
@@ -200,3 +216,44 @@ def _erase_with(store: TmemStore, join: Join) -> None:
         step.erase()
         step = source
     join.erase()
+
+
+# Rows
+
+
+def _keep_rows_in_warps(function: Func) -> bool:
+    """Let warps hold whole rows of all tiles of `function` if it reduces rows of one; whether anything changes."""
+    accesses = [op for op in function.walk() if isinstance(op, (TmemLoad, TmemStore)) and warps_of(op) == EIGHT]
+    if not any(isinstance(op, TmemLoad) and _is_reduced(op.results[0]) for op in accesses):
+        return False
+    changed = [_access_rows(op) for op in accesses]
+    return any(changed)
+
+
+def _is_reduced(tile: Value) -> bool:
+    """Whether the rows of `tile`, or of what is computed of each element, are reduced."""
+    waiting, seen = [tile], {tile}
+    while waiting:
+        for user in waiting.pop().uses:
+            if isinstance(user, Reduce) and user.axis == 1:
+                return True
+            if isinstance(user, ConvertLayout) or user.definition.elementwise:
+                found = set(user.results) - seen
+                waiting += found
+                seen |= found
+    return False
+
+
+def _access_rows(access: Access) -> bool:
+    """Let `access` have the layout in which a warp has whole rows, if there is one, and it has another."""
+    type = buffer_type(access.buffer)
+    value = access.results[0] if isinstance(access, TmemLoad) else access.value
+    memory = encoding(type.encoding)
+    is_plain = workers_of(access).ctas == 1 and REDUCTION not in access.attributes and len(type.shape) == 2
+    if not is_plain or not isinstance(memory, TensorMemory):
+        return False
+    layout = split_layout(memory, type.shape, bits=type.element.bits)
+    if layout is None or layout == layout_of(value):
+        return False
+    relayout(access, layout)
+    return True
