@@ -187,6 +187,28 @@ def test_reshaped_constancy_goes_on_along_outer_axes() -> None:
     assert known["b"].constancy == (4, 2)
 
 
+def test_constants_are_read_without_sign_where_the_op_does() -> None:
+    known = facts(
+        "%t: tensor<4xi32>",
+        """
+        %a = arith.constant dense<7> : tensor<4xi32>
+        %b = arith.constant dense<-24> : tensor<4xi32>
+        %four = arith.constant dense<4> : tensor<4xi32>
+        %quotient = arith.divui %b, %a : tensor<4xi32>
+        %rest = arith.remui %b, %a : tensor<4xi32>
+        %most = arith.maxui %a, %b : tensor<4xi32>
+        %least = arith.minui %a, %b : tensor<4xi32>
+        %shifted = arith.shrui %b, %four : tensor<4xi32>
+        %kept = arith.shrsi %b, %four : tensor<4xi32>
+        """,
+    )
+    names = ("quotient", "rest", "most", "least", "shifted", "kept")
+    unsigned = 2**32 - 24
+    quotient, rest = divmod(unsigned, 7)
+    assert [known[name].constant for name in names] == [quotient, rest, -24, 7, unsigned >> 4, -2]
+    assert known["shifted"].divisibility == ((unsigned >> 4) & -(unsigned >> 4),)
+
+
 def test_constants_are_computed() -> None:
     known = facts(
         "%t: tensor<4xi32>",

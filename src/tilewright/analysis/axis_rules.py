@@ -160,6 +160,15 @@ def _constants(operands: Sequence[AxisInfo]) -> tuple[int, int] | None:
     return None if a.constant is None or b.constant is None else (a.constant, b.constant)
 
 
+def _read_constants(op: Op, operands: Sequence[AxisInfo]) -> tuple[int, int] | None:
+    """The constants as the op reads them: `arith.divui` and its like take -8 of 32 bits for 2**32 - 8."""
+    known = _constants(operands)
+    if known is None or not op.name.endswith("ui"):
+        return known
+    modulus = 1 << op.result.type.scalar.bits
+    return known[0] % modulus, known[1] % modulus
+
+
 def _product(a: int, b: int) -> int:
     return min(a * b, UNBOUNDED)
 
@@ -217,7 +226,7 @@ def _whole_groups(op: Op, operands: Sequence[AxisInfo], axis: int) -> int:
 
 def _divide(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     a, b = operands
-    known = _constants(operands)
+    known = _read_constants(op, operands)
     if known is not None and known[1]:
         quotient = abs(known[0]) // abs(known[1])
         return of_constant(quotient if (known[0] < 0) == (known[1] < 0) else -quotient, op.result.type)
@@ -236,7 +245,7 @@ def _remainder(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     a, b = operands
     if b.constant == 1:
         return of_constant(0, op.result.type)
-    known = _constants(operands)
+    known = _read_constants(op, operands)
     if known is not None and known[1]:
         rest = abs(known[0]) % abs(known[1])
         return of_constant(rest if known[0] >= 0 else -rest, op.result.type)
@@ -291,7 +300,7 @@ def _either(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 def _extremum(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     """min(x + i, y + i) = min(x, y) + i."""
-    known = _constants(operands)
+    known = _read_constants(op, operands)
     if known is not None:
         choose = max if op.name.startswith("arith.max") else min
         return of_constant(choose(known), op.result.type)
@@ -341,8 +350,9 @@ def _shift(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
         return a
     if shift is not None and shift not in range(op.result.type.bits):
         return _equal_in_groups(op, operands)
-    if shift is not None and a.constant is not None:
-        return of_constant(a.constant << shift if left else a.constant >> shift, op.result.type)
+    known = _read_constants(op, operands)
+    if known is not None:
+        return of_constant(known[0] << known[1] if left else known[0] >> known[1], op.result.type)
     divisors = [a.element_divisor(axis) for axis in range(len(a.contiguity))]
     if left:
         divisors = [_product(divisor, 1 << (shift or 0)) for divisor in divisors]
