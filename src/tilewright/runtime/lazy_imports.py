@@ -21,7 +21,7 @@ from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.collector import resting
 from tilewright.support.locks import importing
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
@@ -92,6 +92,8 @@ def native_blob(module: str, text: str, cpu: str, *arguments: str) -> Blob:
             from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
         write = _imported(module, text)
     except (ImportError, OSError) as error:
+        if is_raised_by_handler(error):
+            raise
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
         return link(compile_object(write(*arguments), host_target(cpu), opt=2, optimize=True))

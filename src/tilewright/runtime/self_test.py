@@ -21,7 +21,7 @@ from tilewright.compiler.cache_key import compiler_sources
 from tilewright.runtime.cache.folders import is_trusted, make_private, write_whole
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 COMMAND = (sys.executable, "-m", "tilewright.tools.prove")
 PASSED = "the kernel is right"
@@ -49,6 +49,8 @@ def _reason() -> str:
     try:
         done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
+        if is_raised_by_handler(error):
+            raise
         return f"the self-test of compiled kernels did not end: {error}"
     if done.returncode == 0 and PASSED in done.stdout:
         return ""

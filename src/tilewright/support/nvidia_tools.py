@@ -18,7 +18,7 @@ from functools import cache
 from tilewright.support.knob_kinds import base_knobs, env_base, getenv
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 TOOLKIT = "/usr/local/cuda"
 TRITON = os.path.join("triton", "backends", "nvidia")
@@ -39,7 +39,9 @@ class NvidiaTool(NamedTuple):
 
         try:
             told = subprocess.run([path, "--version"], check=True, capture_output=True, timeout=20).stdout
-        except (OSError, subprocess.SubprocessError):
+        except (OSError, subprocess.SubprocessError) as error:
+            if is_raised_by_handler(error):
+                raise
             return None
         release = re.search(rb"release (\d+\.\d+)", told)
         return NvidiaTool(path, release[1].decode()) if release else None

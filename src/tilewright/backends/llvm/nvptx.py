@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any
 
 from tilewright.backends.llvm.machine import LlvmError, named_line
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 WORKER = str(Path(__file__).with_name("nvptx_worker.py"))
 IDLE_SECONDS = 600
@@ -106,7 +106,9 @@ class _Worker:
             requests.write(marshal.dumps(request))
             requests.flush()
             answer: tuple[bool, str] = marshal.load(answers)
-        except (OSError, EOFError, ValueError, TypeError):
+        except (OSError, EOFError, ValueError, TypeError) as error:
+            if is_raised_by_handler(error):
+                raise
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=1)
             complaints, ended_well = self._said(), self._process.returncode == 0

@@ -20,6 +20,7 @@ from tilewright.backends.nvidia.tools import MissingToolError, find_nvdisasm
 from tilewright.support import knobs
 from tilewright.support.diagnostics import PTXASError
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import is_raised_by_handler
 
 ALWAYS = ("-v", "--regAllocOptLevel=2")
 """Flags: report resources; and, as Triton, let ptxas 13 take its time with registers."""
@@ -85,6 +86,8 @@ def assemble(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()) -> As
         try:
             run = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
         except OSError as error:
+            if is_raised_by_handler(error):
+                raise
             raise MissingToolError(f"{ptxas} cannot be started: {error.strerror}") from None
         log = run.stderr + run.stdout
         if knobs.nvidia.dump_ptxas_log:

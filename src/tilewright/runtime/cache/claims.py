@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from tilewright.runtime.cache.folders import PATIENCE as LEFT_AFTER
 from tilewright.runtime.cache.folders import AnyPath, make_private
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 SUFFIX = ".claim"
 PATIENCE = 10.0
@@ -41,11 +41,15 @@ class Claim:
         self._is_held = self._is_first = False
 
     def __enter__(self) -> Claim:
-        with suppress(OSError):  # a folder that cannot be used, a file system without locks
+        try:
             self._is_first = not os.path.isdir(self._root)
             make_private(self._root)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | SYSTEM.open_flags, 0o600)
             self._is_held = self._wait()
+        except OSError as error:  # a folder that cannot be used, a file system without locks
+            if is_raised_by_handler(error):
+                self.__exit__()
+                raise
         return self
 
     def _wait(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from tilewright.support.system.interface import System, architecture, machine_name
+from tilewright.support.system.interface import System, architecture, is_raised_by_handler, machine_name
 
 if sys.platform == "win32":
     from tilewright.support.system.windows import Windows as _Here
@@ -20,7 +20,7 @@ elif sys.platform == "darwin":
 else:
     from tilewright.support.system.linux import Linux as _Here
 
-__all__ = ["SYSTEM", "System", "architecture", "machine_name"]
+__all__ = ["SYSTEM", "System", "architecture", "is_raised_by_handler", "machine_name"]
 
 SYSTEM: System = _Here()
 """The system of this process; others of the family of POSIX are taken for Linux, and refused where that matters."""

@@ -21,6 +21,15 @@ importing = RLock()
 """The lock of lazy imports, which a fork waits for: see `support/locks.py`, which all others take it from."""
 
 
+def is_raised_by_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised the error, for instance that of an alarm: the system's own have a number.
+
+    A TimeoutError is an OSError. Code that waits and catches the system's errors has to let it pass, or whoever set the
+    alarm waits on.
+    """
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
 def machine_name() -> str:
     """The processor's family as the system spells it: "x86_64", "AMD64", "aarch64", "arm64"."""
     return platform.machine()

@@ -49,7 +49,7 @@ from tilewright.support import knobs
 from tilewright.support.executable_memory import allocate, map_code, why_no_code
 from tilewright.support.hashing import hash_of
 from tilewright.support.locks import fork_safe_lock
-from tilewright.support.system import SYSTEM
+from tilewright.support.system import SYSTEM, is_raised_by_handler
 
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _DIGEST_BYTES = 32
@@ -270,6 +270,8 @@ def _set_up() -> NativeRuntime | None:
             runtime.explain_faults()
             return runtime
         except (NativeCodeError, OSError, ValueError) as error:
+            if is_raised_by_handler(error):
+                raise
             reason = str(error)
     warn_of_slow_launches(reason)
     return None
