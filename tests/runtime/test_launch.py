@@ -98,9 +98,19 @@ def test_empty_grid_runs_nothing(add: Any) -> None:
         assert np.isnan(out).all()
 
 
+@pytest.mark.parametrize("grid", [(8, 1, 1, 1), [8, 1, 1, 1, 1], lambda meta: (tw.cdiv(meta["n"], 128), 1, 1, 1)])
+def test_grids_may_have_more_extents_of_one(add: Any, grid: Any) -> None:
+    """Triton reads the first three, and libraries that count on it exist."""
+    x, y, out = arrays()
+    for _ in range(2):
+        out[:] = 0
+        add[grid](x, y, out, 1000, BLOCK=128)
+        assert np.array_equal(out, x + y)
+
+
 @pytest.mark.parametrize(
     ("grid", "error"),
-    [((), ValueError), ((1, 1, 1, 1), ValueError), ((-1,), ValueError), ((2**31,), ValueError), ((1.5,), TypeError)],
+    [((), ValueError), ((1, 1, 1, 2), ValueError), ((-1,), ValueError), ((2**31,), ValueError), ((1.5,), TypeError)],
 )
 def test_bad_grids(add: Any, grid: Any, error: type[Exception]) -> None:
     x, y, out = arrays()

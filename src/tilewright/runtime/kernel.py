@@ -446,17 +446,17 @@ def grid_extents(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     """Three extents from what stands in `kernel[grid]`.
 
     Args:
-        grid: one to three whole numbers, or a function of the arguments that returns them.
+        grid: one to three whole numbers, or a function of the arguments that returns them; further ones may be 1.
         arguments: the arguments by name.
 
     Raises:
         TypeError: something else.
-        ValueError: an extent is negative or beyond `MAX_EXTENTS`, or there are none or more than three.
+        ValueError: an extent is negative or beyond `MAX_EXTENTS`, there is none, or a fourth is not 1.
     """
     if callable(grid):
         grid = grid(arguments)
     extents = tuple(map(_extent, grid)) if isinstance(grid, Iterable) else (_extent(grid),)
-    if not 1 <= len(extents) <= 3:
+    if not extents or any(extent != 1 for extent in extents[3:]):
         raise ValueError(f"a grid has one, two or three extents, and {extents} has {len(extents)}")
     for extent, (axis, most) in zip(extents, MAX_EXTENTS.items(), strict=False):
         if not 0 <= extent <= most:
