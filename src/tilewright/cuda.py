@@ -14,6 +14,7 @@ from __future__ import annotations
 from tilewright.runtime.drivers.cuda import streams as _streams
 from tilewright.runtime.drivers.cuda.arrays import DeviceArray, copy, empty, zeros
 from tilewright.runtime.drivers.cuda.device import CudaDevice, cuda_device, device_count
+from tilewright.runtime.drivers.cuda.library import is_installed
 from tilewright.runtime.drivers.cuda.streams import Event as _Event
 from tilewright.runtime.drivers.cuda.streams import Stream as _Stream
 from tilewright.runtime.drivers.cuda.streams import current, use_device
@@ -47,8 +48,13 @@ def is_available() -> bool:
 
 
 def has_gpu() -> bool:
-    """Whether torch has a GPU or, where the program has not imported torch, the machine."""
-    return is_available() if _streams.imported_torch() is None else _streams.torch_with_gpus() is not None
+    """Whether torch has a GPU or, where the program has not imported torch, the machine.
+
+    Programs that are to go on without a GPU make torch say that it has one; without a driver it has none.
+    """
+    if _streams.imported_torch() is None:
+        return is_available()
+    return _streams.torch_with_gpus() is not None and is_installed()
 
 
 def device(ordinal: int | None = None) -> CudaDevice:

@@ -56,3 +56,29 @@ def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     answers = ["True", "(0, 0) None False torch", "True", "inside", "False True", "no such GPU", "no GPU", ""]
     assert done.stdout.split("\n") == answers
+
+
+CLAIM = """
+import torch
+torch.cuda.is_available = lambda: True
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def kernel(n, BLOCK: tl.constexpr):
+    tl.device_assert(tl.arange(0, BLOCK) < n)
+
+kernel[(1,)](1000)
+print(triton.runtime.driver.active.get_current_target().backend)
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the claim is true")
+def test_torch_may_be_made_to_claim_a_gpu(tmp_path: Path) -> None:
+    """Programs do so where a library insists on one; without a driver there is none."""
+    script = tmp_path / "program.py"
+    script.write_text(CLAIM)
+    command = [sys.executable, "-m", "tilewright", "run", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == ("cpu\n", "")

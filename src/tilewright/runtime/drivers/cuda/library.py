@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
@@ -158,17 +159,28 @@ def open_driver() -> CudaDriver | None:
     return _drivers.get(knobs.nvidia.libcuda_path)
 
 
-def _opened(folder: str | None) -> CudaDriver:
+def is_installed() -> bool:
+    """Whether the library can be loaded; loading it does not initialise it, so that processes may still fork."""
+    try:
+        return open_driver() is not None or bool(_loaded(knobs.nvidia.libcuda_path))
+    except MissingDriverError:
+        return False
+
+
+def _loaded(folder: str | None) -> tuple[ctypes.CDLL, str]:
+    """The library and where it was found."""
     tried = list(_places(folder))
     for place in tried:
-        try:
-            library = ctypes.CDLL(place)
-        except OSError:
-            continue
-        driver = CudaDriver(library, place)
-        driver.call("cuInit", 0)
-        return driver
+        with suppress(OSError):
+            return ctypes.CDLL(place), place
     raise MissingDriverError(tried, "TRITON_LIBCUDA_PATH")
+
+
+def _opened(folder: str | None) -> CudaDriver:
+    library, place = _loaded(folder)
+    driver = CudaDriver(library, place)
+    driver.call("cuInit", 0)
+    return driver
 
 
 def cuda_driver() -> CudaDriver:
