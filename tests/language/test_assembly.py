@@ -165,6 +165,25 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
     np.testing.assert_array_equal(computed("cvt.rna.tf32.f32 $0, $1;", "=r,f,f", x, x), wanted)
 
 
+SIZES = (*(1, 1.5, 2, -0.75, 448, 0, -0.0), *(2.0**-126, 2.0**-127, 1e-40, 1.1e-38), *(2.0**127, 3e38, np.inf, np.nan))
+EXPONENTS = {
+    "rp": [*(127, 128, 128, 127, 136, 0, 0), *(1, 0, 0, 1), *(254, 255, 255, 255)],
+    "rz": [*(127, 127, 128, 126, 135, 0, 0), *(1, 0, 0, 0), *(254, 254, 255, 255)],
+    "rp.satfinite": [*(127, 128, 128, 127, 136, 0, 0), *(1, 0, 0, 1), *(254, 254, 254, 255)],
+    "rz.satfinite": [*(127, 127, 128, 126, 135, 0, 0), *(1, 0, 0, 0), *(254, 254, 254, 255)],
+}
+"""Of each size the exponent by which block scales are stored; 0 stands for 2**-127, 255 for NaN."""
+
+
+@pytest.mark.parametrize("modes", EXPONENTS)
+def test_scales_are_powers_of_two(modes: str) -> None:
+    x = np.ones(N, np.float32)
+    x[: len(SIZES)] = SIZES
+    found = computed(f"cvt.{modes}.ue8m0x2.f32 $0, 2.0, $1;", "=h,f,f", x, x, np.uint16)
+    assert (found >> 8 == 128).all()
+    assert (found & 255)[: len(SIZES)].tolist() == EXPONENTS[modes]
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize(
     "name",

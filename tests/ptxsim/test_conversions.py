@@ -69,6 +69,14 @@ def test_scales_are_powers_of_two() -> None:
     assert found.tolist() == [127, 127, 128, 0, 254, 0]
 
 
+def test_scales_that_are_too_large_are_nan_unless_they_saturate() -> None:
+    values = np.array([2.0**127, 3e38, np.inf, -np.inf, np.nan], np.float32)
+    wanted = {"rp": [254, *[255] * 4], "rz": [254, 254, *[255] * 3], "rp.satfinite": [*[254] * 4, 255]}
+    for modes, exponents in wanted.items():
+        found = compute(f"cvt.{modes}.ue8m0x2.f32 %h9, %r1, %r1;", "u2", values).view(np.uint8)[::2]
+        assert found.tolist() == exponents
+
+
 @pytest.mark.parametrize(("name", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
 def test_halves(name: str, dtype: Any) -> None:
     wanted = numbers(dtype, SINGLES).view(np.uint16)

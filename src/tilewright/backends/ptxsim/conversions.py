@@ -10,6 +10,7 @@ result for a NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -170,8 +171,8 @@ def _writer(instruction: Instruction, name: str) -> Callable[[Array], Array]:
     inner = PAIRS[name]
     whole = np.dtype(f"u{TYPES[name].bytes}")
     if inner == "ue8m0":
-        upwards = instruction.has("rp")
-        return lambda values: np.ascontiguousarray(_to_powers(values, upwards=upwards)).view(whole)[:, 0]
+        to_powers = partial(_to_powers, upwards=instruction.has("rp"), saturates=instruction.has("satfinite"))
+        return lambda values: np.ascontiguousarray(to_powers(values)).view(whole)[:, 0]
     finish = _to_float(instruction, inner)
     if inner == "e2m1":
 
@@ -183,12 +184,13 @@ def _writer(instruction: Instruction, name: str) -> Callable[[Array], Array]:
     return lambda values: np.ascontiguousarray(finish(values)).view(whole)[:, 0]
 
 
-def _to_powers(values: Array, *, upwards: bool) -> Array:
-    """Exponents of sizes as ue8m0, rounded towards zero or up; what is too large saturates."""
+def _to_powers(values: Array, *, upwards: bool, saturates: bool) -> Array:
+    """Exponents of sizes as ue8m0, rounded towards zero or up; what is too large saturates, or becomes NaN."""
     fraction, exponent = np.frexp(np.abs(values).astype(np.float64))
     power = exponent - 1 + (upwards & (fraction > 0.5))
-    found = np.clip(power + 127, 0, 254)
-    found = np.where(values == 0, 0, np.where(np.isinf(values), 254, found))
+    largest = 254 if saturates else 255
+    found = np.clip(power + 127, 0, largest)
+    found = np.where(values == 0, 0, np.where(np.isinf(values), largest, found))
     return np.where(values != values, 0xFF, found).astype(np.uint8)
 
 

@@ -23,6 +23,7 @@ from tilewright.semantics.types import (
     float16,
     float32,
     float64,
+    uint8,
     uint16,
     uint32,
 )
@@ -46,6 +47,8 @@ def conversion(parts_of_name: Sequence[str]) -> Semantics | None:
     asked = set(modifiers)
     if source in FLOATS and target in PAIRS:
         return _to_pair(asked, target, source)
+    if (target, source) == ("ue8m0x2", "f32"):
+        return _to_powers(asked)
     if source in ("e4m3x2", "e5m2x2") and target == "f16x2" and asked <= {"rn", "relu"}:
         return _from_pair(asked, source)
     if (target, source) == ("tf32", "f32"):
@@ -170,6 +173,24 @@ def _to_pair(asked: set[str], target: str, source: str) -> Semantics | None:
         return joined(halves, 2 * kind.primitive_bitwidth)
 
     return Semantics(convert, only(source))
+
+
+def _to_powers(asked: set[str]) -> Semantics | None:
+    """The powers of two next to the sizes of two numbers, each as its biased exponent; NaN is 255."""
+    if len(asked & {"rp", "rz"}) != 1 or asked - {"rp", "rz", "satfinite"}:
+        return None
+
+    def exponent(x: Any) -> Any:
+        bits = bitcast(x, uint32) & 0x7FFFFFFF
+        found = bits >> 23
+        if "rp" in asked:  # subnormal numbers: 0 stands for 2**-127
+            exact = where(found == 0, 1 << 22, 0)
+            found = where((found < 255) & ((bits & 0x7FFFFF) > exact), found + 1, found)
+        if "satfinite" in asked:
+            found = where(bits > 0x7F800000, found, minimum(found, 254))
+        return cast(found, uint8)
+
+    return Semantics(lambda upper, lower: joined([exponent(lower), exponent(upper)], 16), only("f32"))
 
 
 def _as_part(x: Any, kind: dtype, asked: set[str]) -> Any:
