@@ -71,7 +71,7 @@ from tilewright.compat.torch_layouts import (
 )
 from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
 from tilewright.compat.torch_recurrent import DECOMPOSITIONS as LAYERS
-from tilewright.compat.torch_recurrent import MODULES, keep_whole, replace_layers, take_modules
+from tilewright.compat.torch_recurrent import MODULES, replace_layers, take_modules
 from tilewright.compat.torch_starts import COMMON, no_collections, parse_later, rare_collections, remember_key
 from tilewright.compat.torch_sums import PASSES, change_sums
 from tilewright.compat.torch_threads import use_threads
@@ -107,7 +107,6 @@ def tilewright(
         RuntimeError: the mode, or an option, is none of Inductor's.
     """
     use_threads(torch())
-    keep_whole(torch())
     with no_collections():
         import_module(INDUCTOR)
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
