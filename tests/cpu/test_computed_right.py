@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_costs import change_costs
 
 import tilewright as tw
 import tilewright.language as tl
@@ -158,7 +159,8 @@ def test_what_nobody_compares_is_computed_anew(how: str) -> None:
     assert not keep_panels(lowered(launch(how, arrays())), TARGET)
 
 
-def test_few_rows_are_not_worth_it() -> None:
+def test_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_costs(monkeypatch, in_place_blocks=4)
     kernel = product[(PROGRAMS,)](*arrays().values(), K, "", 16, N, DEPTH, num_threads=1)
     assert not keep_panels(lowered(kernel), TARGET)
 

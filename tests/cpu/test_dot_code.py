@@ -119,8 +119,8 @@ def test_no_library_calls_without_fma() -> None:
     ("m", "n", "target", "shape"),
     [
         (128, 128, ZEN4, Shape(8, 2, 16)),
-        (64, 16, ZEN4, Shape(16, 1, 16)),
-        (64, 8, ZEN4, Shape(16, 1, 8)),
+        (64, 16, ZEN4, Shape(8, 1, 16)),
+        (64, 8, ZEN4, Shape(8, 1, 8)),
         (4, 128, ZEN4, Shape(4, 2, 16)),
         (2, 128, ZEN4, Shape(2, 4, 16)),
         (1, 256, ZEN4, Shape(1, 8, 16)),
@@ -129,7 +129,8 @@ def test_no_library_calls_without_fma() -> None:
         (128, 128, V3, Shape(6, 2, 8)),
         (1, 64, V3, Shape(1, 8, 8)),
         (64, 64, ARM, Shape(4, 4, 4)),
-        (64, 1, ZEN4, Shape(16, 1, 1)),
+        (64, 4, ARM_V2, Shape(16, 1, 4)),
+        (64, 1, ZEN4, Shape(8, 1, 1)),
     ],
 )
 def test_block_shapes(m: int, n: int, target: object, shape: Shape) -> None:

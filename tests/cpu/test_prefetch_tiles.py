@@ -27,7 +27,7 @@ M, N, K, ITERATIONS = 16, 32, 16, 3
 @pytest.fixture(autouse=True)
 def _asked_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products ask for the place of their result, too."""
-    change_costs(monkeypatch, prefetched_results=True)
+    change_costs(monkeypatch, prefetched_results=True, prefetched_rows=1)
 
 
 @tw.jit

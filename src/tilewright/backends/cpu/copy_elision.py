@@ -159,7 +159,7 @@ class _Products:
                 put_matmul(b, spec, parts, ())
             return
         plan = plan_of(spec, self.target)
-        factors = () if plan is not None and plan.by.tiles else (op.a, op.b)
+        factors = (op.a, op.b) if plan is not None and plan.prefetches else ()
         found = [self._prefetch(b, op, factor) for factor in factors]
         soon = [replace(tile, operand=number) for number, tile in enumerate(found) if tile is not None]
         result = self._behind_the_loop(b, op) if soon and self.target.costs.prefetched_results else None

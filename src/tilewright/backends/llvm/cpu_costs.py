@@ -44,6 +44,7 @@ class CpuCosts(NamedTuple):
         product_columns: vectors side by side in the block of a product that stays in registers.
         grouped_columns: the same where one instruction multiplies several numbers of a word.
         square_columns: the same where one instruction multiplies two rows by two columns.
+        prefetched_rows: the least number of rows of a product's tile for which its next operands are prefetched.
         in_place_blocks: blocks of rows of a product up to which the right matrix is read in place, though its rows
             collide in the L1 cache.
         copies_colliding: a left matrix that lies transposed is copied before a product if its rows are whole pages
@@ -87,6 +88,7 @@ class CpuCosts(NamedTuple):
     product_columns: int
     grouped_columns: int
     square_columns: int
+    prefetched_rows: int
     in_place_blocks: int
     copies_colliding: bool
     packs_far_rows: bool
@@ -120,6 +122,7 @@ X86 = CpuCosts(
     product_columns=2,
     grouped_columns=2,
     square_columns=2,
+    prefetched_rows=1,
     in_place_blocks=4,
     copies_colliding=False,
     packs_far_rows=False,
@@ -162,6 +165,8 @@ ZEN5 = AVX512._replace(
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 INTEL = AVX512._replace(
+    prefetched_rows=64,
+    in_place_blocks=1,
     copies_colliding=True,
     packs_far_rows=True,
     kept_rows=4 << 10,

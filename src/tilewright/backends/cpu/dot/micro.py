@@ -68,10 +68,10 @@ def _side_by_side(arithmetic: Arithmetic, costs: CpuCosts) -> int:
 
 
 def _rows(m: int, vectors: int, costs: CpuCosts) -> int:
+    if vectors == 1:
+        return min(m, costs.chains)  # the L1 cache has 8 to 12 ways for rows that are whole pages apart
     if costs.registers == 32:
         return min(m, 16 // vectors)
-    if vectors == 1:
-        return min(m, 8)
     # 6 × 2 is best with 16 registers, but a rest of 2 rows runs at half speed and costs a second body.
     takes_six = m % 6 == 4 or m >= 128
     return min(m, 6 if takes_six and vectors == 2 else max(1, costs.chains // vectors))

@@ -90,6 +90,11 @@ class Plan:
         return self.by.tiles and self.cuts_a and self.spec.rows is not None
 
     @property
+    def prefetches(self) -> bool:
+        """Whether the next operands are prefetched: not for few rows, where that takes long beside multiply-adds."""
+        return not self.by.tiles and self.spec.m >= self.costs.prefetched_rows
+
+    @property
     def merged_by_tiles(self) -> int:
         """How many iterations are multiplied at once by tiles where that may be, a power of two."""
         return max(1, min(MERGED_ROW_BYTES // (self.spec.k * self.by.element_bytes), MAX_MERGED_BY_TILES))
