@@ -237,3 +237,123 @@ FOUR_WARPS = (
 @pytest.mark.parametrize("changes", [ALONG_COLUMNS, ANOTHER, FOUR_WARPS], ids=["columns", "another tile", "four warps"])
 def test_other_tiles_keep_their_layouts(changes: tuple[tuple[str, str], ...]) -> None:
     assert layouts_of_accesses(*changes) == [False, False, False]
+
+
+STORED = """
+#rows = #ttg.linear<{register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [64, 0]], block = []}>
+#turned = #ttg.linear<{register = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]], lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [[0, 32], [0, 64]], block = []}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>
+!memory = !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+!tile = tensor<128x64xf32, #rows>
+!turned = tensor<64x128xf32, #turned>
+!half = tensor<64x128xf16, #turned>
+!buffer = !ttg.memdesc<64x128xf16, #shared, #ttg.shared_memory, mutable>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @stored(%m: !memory, %o: !buffer, %d: !tt.tensordesc<64x128xf16, #shared>, %i: i32) {
+    %t = ttng.tmem_load %m : !memory -> !tile
+    %u = tt.trans %t {order = array<i32: 1, 0>} : !tile -> !turned
+    %h = arith.truncf %u : !turned to !half
+    STORE
+    tt.return
+  }
+}
+"""  # noqa: E501 - layouts
+STORES = {
+    "store": "ttg.local_store %h, %o : !half -> !buffer",
+    "buffer": "%b = ttg.local_alloc %h : (!half) -> !buffer",
+    "descriptor": "tt.descriptor_store %d[%i, %i], %h : !tt.tensordesc<64x128xf16, #shared>, !half",
+}
+OF_MATRICES = "lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]"
+
+
+def is_loaded_as_matrices(store: str, *changes: tuple[str, str]) -> bool:
+    """Whether the load has the layout of the transposed stores of matrices."""
+    module = Parser(text_of(STORED.replace("STORE", store), *changes)).module()
+    verify(module)
+    changed = optimize_tmem_layouts(module)
+    verify(module)
+    (load,) = module.ops_of(TmemLoad)
+    assert (OF_MATRICES in str(tile_type(load.results[0]).encoding)) == changed
+    return changed
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("store", STORES.values(), ids=STORES)
+def test_a_tile_that_is_stored_transposed_is_loaded_as_matrices(store: str) -> None:
+    assert is_loaded_as_matrices(store)
+
+
+PRINTED = 'tt.print " x: " {hex = false, isSigned = array<i32: 0>} : %u : !turned'
+UPRIGHT = ("transposed = false", "transposed = true")
+WIDER = (("xf16", "xf32"), ("%h = arith.truncf %u : !turned to !half", "%h = math.exp2 %u : !half"))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("store", "changes"),
+    [
+        pytest.param(STORES["store"], [UPRIGHT], id="rows lie in memory as threads have them"),
+        pytest.param(f"{STORES['store']}\n {PRINTED}", [], id="something else uses it"),
+        pytest.param(STORES["store"], WIDER, id="32 bits"),
+        pytest.param("", [], id="nothing stores it"),
+    ],
+)
+def test_other_tiles_are_loaded_by_rows(store: str, changes: list[tuple[str, str]]) -> None:
+    assert not is_loaded_as_matrices(store, *changes)
+
+
+LOADED = (
+    STORED[: STORED.index("    %t =")]
+    + """    %one = arith.constant dense<1.0> : !half
+    %true = arith.constant true
+    %l = ttg.local_load %o : !buffer -> !half
+    %h = arith.addf %l, %one : !half
+    %w = arith.extf %h : !half to !turned
+    %t = tt.trans %w {order = array<i32: 1, 0>} : !turned -> !tile
+    ttng.tmem_store %t, %m, %true : !tile -> !memory
+    tt.return
+  }
+}
+"""
+)
+
+
+def is_put_as_matrices(*changes: tuple[str, str]) -> bool:
+    """Whether the store has the layout of the transposed loads of matrices."""
+    module = Parser(text_of(LOADED, *changes)).module()
+    verify(module)
+    changed = optimize_tmem_layouts(module)
+    verify(module)
+    (store,) = module.ops_of(TmemStore)
+    assert (OF_MATRICES in str(tile_type(store.value).encoding)) == changed
+    return changed
+
+
+BRANCH = (
+    ("%l = ttg", "%l = scf.if %true -> (!half) {\n %k = ttg"),
+    ("!buffer -> !half", "!buffer -> !half\n scf.yield %k : !half\n } else {\n scf.yield %one : !half\n }"),
+)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("changes", [(), BRANCH], ids=["always", "in a branch"])
+def test_a_tile_that_comes_transposed_is_put_there_as_matrices(changes: tuple[tuple[str, str], ...]) -> None:
+    assert is_put_as_matrices(*changes)
+
+
+PRINT_LOADED = PRINTED.replace("%u : !turned", "%h : !half")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([UPRIGHT], id="rows lie in memory as threads need them"),
+        pytest.param([("    %w =", f"    {PRINT_LOADED}\n    %w =")], id="something else uses it"),
+        pytest.param([("%l = ttg.local_load %o : !buffer -> !half", "%l = arith.negf %one : !half")], id="constants"),
+        pytest.param([("(%m", "(%p: !half, %m"), ("addf %l,", "addf %p,")], id="an argument"),
+    ],
+)
+def test_other_tiles_are_put_there_by_rows(changes: list[tuple[str, str]]) -> None:
+    assert not is_put_as_matrices(*changes)

@@ -1,4 +1,6 @@
-"""Tensor memory whose columns a program splits is loaded in halves, and joined halves are stored in halves.
+"""Tiles in tensor memory are loaded and stored in layouts that suit what a program does with them.
+
+Columns that a program splits are loaded in halves, and joined halves are stored in halves.
 
     %t = ttng.tmem_load %m : … -> tensor<128x256xf32>
     %r = tt.reshape %t : … -> tensor<128x2x128xf32>
@@ -32,6 +34,10 @@ layout, too: what is computed for each row is needed in their layouts.
     %r = tt.reduce %t along axis 1
 
         %t = ttng.tmem_load %m : … -> tensor<128x64xf32, they have rows 16 to 31 of every 32>
+
+A tile that is only stored to shared memory as numbers of 16 bits, transposed, is loaded in the layout of the transposed
+stores of matrices (`stmatrix`): a thread with a row would store each number alone. The same is true of tiles that come
+from there (`ldmatrix`).
 """
 
 from __future__ import annotations
@@ -39,17 +45,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import If
+from tilewright.dialects.tt_descriptors import DescriptorStore
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.dialects.tt_shape import Join, Reshape, ShapeOp, Split, Trans
+from tilewright.dialects.tt_shape import Join, Reshape, ShapeOp, Splat, Split, Trans
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, buffer_type, defining, tile_type
-from tilewright.ir.types import MemDescType, async_token, i32
-from tilewright.layouts.encodings import Linear, TensorMemory, encoding
-from tilewright.layouts.tensor_memory import compatible_layouts, split_layout
+from tilewright.ir.types import MemDescType, TensorDescType, TensorType, async_token, i32
+from tilewright.layouts.encodings import Linear, Shared, TensorMemory, encoding
+from tilewright.layouts.queries import buffer_order
+from tilewright.layouts.tensor_memory import Access, access_layout, compatible_layouts, split_layout
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, relayout, with_layout, workers_of
 from tilewright.transforms.matching import has_one_use
@@ -58,13 +69,15 @@ REDUCTION = "redOp"
 """The attribute of loads that find the least of each row, too."""
 EIGHT = 8
 """The number of warps that hold a tile in halves."""
+MATRIX_BITS = 16
+"""The size of the elements of matrices that `stmatrix` and `ldmatrix` transpose."""
 HALVES = (0, 2, 1)
 """The order of axes that puts the number of the half last, and that takes it from there."""
-Access: TypeAlias = "TmemLoad | TmemStore"
+AnyAccess: TypeAlias = "TmemLoad | TmemStore"
 
 
 def optimize_tmem_layouts(module: Op) -> bool:
-    """Load and store in halves what is only split or joined by columns, and by whole rows what is reduced."""
+    """Load and store tiles in tensor memory in layouts that suit what they are used for."""
     found = False
     while any(_load_halves(load) for load in module.ops_of(TmemLoad)):  # halves may be split again
         found = True
@@ -72,10 +85,12 @@ def optimize_tmem_layouts(module: Op) -> bool:
         found = True
     for function in functions_of(module):
         found |= _keep_rows_in_warps(function)
-    return found
+    accesses: list[AnyAccess] = [*module.ops_of(TmemLoad), *module.ops_of(TmemStore)]
+    turned = [_access_matrices(access) for access in accesses if _is_turned(access)]
+    return found or any(turned)
 
 
-def _half(access: Access) -> tuple[MemDescType, Linear] | None:
+def _half(access: AnyAccess) -> tuple[MemDescType, Linear] | None:
     """The type of half the columns that `access` reaches, and the layout for it; None if they are not together."""
     whole = buffer_type(access.buffer)
     rows, columns = whole.shape[0], whole.shape[1] // 2
@@ -87,7 +102,7 @@ def _half(access: Access) -> tuple[MemDescType, Linear] | None:
     return (half, layouts[0]) if layouts else None
 
 
-def _part(at: TileOps, access: Access, half: MemDescType, number: int) -> Value:
+def _part(at: TileOps, access: AnyAccess, half: MemDescType, number: int) -> Value:
     return at.emit("ttng.tmem_subslice", (access.buffer,), half, {"N": Number(number * half.shape[1], i32)})
 
 
@@ -244,16 +259,96 @@ def _is_reduced(tile: Value) -> bool:
     return False
 
 
-def _access_rows(access: Access) -> bool:
+def _access_rows(access: AnyAccess) -> bool:
     """Let `access` have the layout in which a warp has whole rows, if there is one, and it has another."""
-    type = buffer_type(access.buffer)
+    type, memory = buffer_type(access.buffer), _plain_memory(access)
+    layout = None if memory is None else split_layout(memory, type.shape, bits=type.element.bits)
+    return layout is not None and _put_into(access, layout)
+
+
+def _plain_memory(access: AnyAccess) -> TensorMemory | None:
+    """The layout of the memory that `access` reaches; None if CTAs divide it, or a load gives more than the tile."""
+    memory = encoding(buffer_type(access.buffer).encoding)
+    is_plain = workers_of(access).ctas == 1 and REDUCTION not in access.attributes
+    return memory if is_plain and isinstance(memory, TensorMemory) else None
+
+
+def _put_into(access: AnyAccess, layout: Linear) -> bool:
+    """Let `access` have this layout; returns whether it had another one."""
     value = access.results[0] if isinstance(access, TmemLoad) else access.value
-    memory = encoding(type.encoding)
-    is_plain = workers_of(access).ctas == 1 and REDUCTION not in access.attributes and len(type.shape) == 2
-    if not is_plain or not isinstance(memory, TensorMemory):
-        return False
-    layout = split_layout(memory, type.shape, bits=type.element.bits)
-    if layout is None or layout == layout_of(value):
+    if layout == layout_of(value):
         return False
     relayout(access, layout)
     return True
+
+
+# Transposed tiles
+
+
+def _is_turned(access: AnyAccess) -> bool:
+    """Whether a tile goes transposed to shared memory, or comes from there."""
+    return _is_stored_turned(access.results[0]) if isinstance(access, TmemLoad) else _is_loaded_turned(access.value)
+
+
+def _access_matrices(access: AnyAccess) -> bool:
+    """Let `access` have the layout of the transposed loads and stores of matrices, if there is one."""
+    type, memory, warps = buffer_type(access.buffer), _plain_memory(access), warps_of(access)
+    if memory is None:
+        return False
+    layout = access_layout(memory, type.shape, bits=type.element.bits, warps=warps, access=Access.ROWS_16_256)
+    return layout is not None and _put_into(access, layout)
+
+
+def _is_stored_turned(tile: Value) -> bool:
+    """Whether `tile`, or what is computed of each element, is only stored with neighbours of a column side by side."""
+    waiting, found = [(tile, 0)], False
+    while waiting:
+        value, columns = waiting.pop()
+        for user in value.uses:
+            if isinstance(user, Trans):
+                waiting.append((user.result, 1 - columns))
+            elif isinstance(user, ConvertLayout) or user.definition.elementwise:
+                waiting += [(result, columns) for result in user.results]
+            elif _memory_order(user, value) == columns:
+                found = True
+            else:
+                return False
+    return found
+
+
+def _is_loaded_turned(tile: Value) -> bool:
+    """Whether `tile`, or what it is computed of, comes with neighbours of a column side by side, for it alone."""
+    waiting, found = [(tile, 0)], False
+    while waiting:
+        value, columns = waiting.pop()
+        op = value.op
+        if isinstance(op, (Constant, Splat)):
+            continue
+        if op is None or not has_one_use(value):
+            return False
+        if isinstance(op, Trans):
+            waiting.append((op.source, 1 - columns))
+        elif isinstance(op, If):
+            waiting += [(arm.block.terminator.operands[value.index], columns) for arm in op.arms]
+        elif isinstance(op, ConvertLayout) or op.definition.elementwise:
+            waiting += [(source, columns) for source in op.operands if isinstance(source.type, TensorType)]
+        elif _memory_order(op, value) == columns:
+            found = True
+        else:
+            return False
+    return found
+
+
+def _memory_order(access: Op, value: Value) -> int | None:
+    """The dimension along which neighbours in `value`, of 16 bits, lie side by side in shared memory, if known."""
+    if value.type.scalar is None or value.type.scalar.bits != MATRIX_BITS:
+        return None
+    text: str | None = None
+    if isinstance(access, LocalAlloc):
+        text = buffer_type(access.result).encoding
+    elif isinstance(access, (LocalLoad, LocalStore)):
+        text = buffer_type(access.buffer).encoding
+    elif isinstance(access, DescriptorStore) and isinstance(type := access.descriptor.type, TensorDescType):
+        text = type.block.encoding
+    layout = encoding(text) if text else None
+    return buffer_order(layout)[0] if isinstance(layout, Shared) else None

@@ -165,7 +165,7 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         *_since(
             FIRST_TENSOR_MEMORY,
             options,
-            Pass("optimize_tmem_layouts", optimize_tmem_layouts, "split tiles go in parts, reduced ones by rows"),
+            Pass("optimize_tmem_layouts", optimize_tmem_layouts, "for tiles that are split, reduced or transposed"),
         ),
         *_since(FIRST_TMA, options, Pass("tma_lowering", tma_lowering, "copies by hardware")),
         Pass("remove_layout_conversions", remove_layout_conversions),
