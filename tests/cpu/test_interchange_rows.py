@@ -111,7 +111,7 @@ def test_every_pass_keeps_what_is_computed(how: str, target: Target) -> None:
 
 
 LOOPS = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %turns: i64) {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %iterations: i64) {
     %c0 = arith.constant 0 : i64
     %c1 = arith.constant 1 : i64
     %c4 = arith.constant 4 : i64
@@ -119,7 +119,7 @@ LOOPS = """
     %c32 = arith.constant 32 : i64
     %far = arith.constant 1000 : i64
     %buffer = "cpu.alloc"() <{offset = 0 : i64}> : () -> !tt.ptr<tensor<4x32xf32>, 5>
-    scf.for %t = %c0 to %turns step %c1 : i64 {
+    scf.for %t = %c0 to %iterations step %c1 : i64 {
       %start = arith.muli %t, %c32 : i64
       %rows = tt.bitcast %buffer : !tt.ptr<tensor<4x32xf32>, 5> -> !tt.ptr<f32>
       scf.for %r = %c0 to %c4 step %c1 : i64 {

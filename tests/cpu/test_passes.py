@@ -56,7 +56,7 @@ REPORTS = """
 """
 
 MOVING_POINTERS = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %turns: i32, %step: i32) {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %iterations: i32, %step: i32) {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %four = arith.constant dense<4> : tensor<64xi32>
@@ -65,7 +65,7 @@ MOVING_POINTERS = """
     %base = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
     %start = tt.addptr %base, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
     %steps = tt.splat %step : i32 -> tensor<64xi32>
-    %r:2 = scf.for %k = %c0 to %turns step %c1 iter_args(%p = %start, %sum = %zero)
+    %r:2 = scf.for %k = %c0 to %iterations step %c1 iter_args(%p = %start, %sum = %zero)
         -> (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) : i32 {
       %v = tt.load %p : tensor<64x!tt.ptr<f32>>
       %next = arith.addf %sum, %v : tensor<64xf32>
@@ -486,7 +486,7 @@ PRODUCT = """
 """
 
 PRODUCTS_IN_TURN = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %turns: i32) {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %iterations: i32) {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %zero = arith.constant dense<0.0> : tensor<16x16xf32>
@@ -500,7 +500,7 @@ PRODUCTS_IN_TURN = """
     %place = arith.addi %rows, %columns : tensor<16x16xi32>
     %from = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
     %p = tt.addptr %from, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
-    %sums = scf.for %k = %c0 to %turns step %c1 iter_args(%sum = %zero) -> (tensor<16x16xf32>) : i32 {
+    %sums = scf.for %k = %c0 to %iterations step %c1 iter_args(%sum = %zero) -> (tensor<16x16xf32>) : i32 {
       %a = tt.load %p : tensor<16x16x!tt.ptr<f32>>
       %next = tt.dot %a, %a, %sum, inputPrecision = ieee : tensor<16x16xf32> * tensor<16x16xf32> -> tensor<16x16xf32>
       scf.yield %next : tensor<16x16xf32>
@@ -519,8 +519,8 @@ ROWS_BY_ROWS_IN_TURN = PRODUCTS_IN_TURN.replace(
       %next = tt.dot %a, %b""",
 ).replace("16", "32")
 
-SHORT_TURNS = """
-  tt.func public @kernel(%x: !tt.ptr<i8>, %out: !tt.ptr<i32>, %turns: i32) {
+SHORT_LOOP = """
+  tt.func public @kernel(%x: !tt.ptr<i8>, %out: !tt.ptr<i32>, %iterations: i32) {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %zero = arith.constant dense<0> : tensor<64x128xi32>
@@ -541,7 +541,7 @@ SHORT_TURNS = """
     %p = tt.addptr %from_a, %place_a : tensor<64x64x!tt.ptr<i8>>, tensor<64x64xi32>
     %from_b = tt.splat %x : !tt.ptr<i8> -> tensor<64x128x!tt.ptr<i8>>
     %q = tt.addptr %from_b, %place : tensor<64x128x!tt.ptr<i8>>, tensor<64x128xi32>
-    %sums = scf.for %turn = %c0 to %turns step %c1 iter_args(%sum = %zero) -> (tensor<64x128xi32>) : i32 {
+    %sums = scf.for %iteration = %c0 to %iterations step %c1 iter_args(%sum = %zero) -> (tensor<64x128xi32>) : i32 {
       %a = tt.load %p : tensor<64x64x!tt.ptr<i8>>
       %b = tt.load %q : tensor<64x128x!tt.ptr<i8>>
       %next = tt.dot %a, %b, %sum : tensor<64x64xi8> * tensor<64x128xi8> -> tensor<64x128xi32>
@@ -1000,7 +1000,7 @@ CHOICES_WITHIN_CHOICES = """
 
 
 SUMS_OF_LONG_ROWS = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %turns: i32, %width: i32) {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %iterations: i32, %width: i32) {
     %c0_i32 = arith.constant 0 : i32
     %c1_i32 = arith.constant 1 : i32
     %c512_i32 = arith.constant 512 : i32
@@ -1012,7 +1012,7 @@ SUMS_OF_LONG_ROWS = """
     %range = tt.make_range {end = 512 : i32, start = 0 : i32} : tensor<512xi32>
     %column = tt.expand_dims %range {axis = 0 : i32} : tensor<512xi32> -> tensor<1x512xi32>
     %columns = tt.broadcast %column : tensor<1x512xi32> -> tensor<2x512xi32>
-    %sums = scf.for %k = %c0_i32 to %turns step %c1_i32 iter_args(%total = %zero) -> (tensor<2x512xf32>) : i32 {
+    %sums = scf.for %k = %c0_i32 to %iterations step %c1_i32 iter_args(%total = %zero) -> (tensor<2x512xf32>) : i32 {
       %start = arith.muli %k, %c512_i32 : i32
       %first = tt.splat %start : i32 -> tensor<2x1xi32>
       %at = arith.addi %there, %first : tensor<2x1xi32>
@@ -1075,7 +1075,7 @@ INPUTS = {
     "elide_zero_fill": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
     "keep_panels": ROWS_BY_ROWS_IN_TURN,
-    "merge_iterations": SHORT_TURNS,
+    "merge_iterations": SHORT_LOOP,
     "redirect_stores": ROWS,
     "split_index_sets": SIDE_BY_SIDE,
     "version_loops": MASKED_SUM,
@@ -1148,7 +1148,7 @@ def test_a_pass_says_whether_it_changed_anything(name: str) -> None:
 def launch_of(number: int, grid: tuple[int, int], module: Op) -> Arrays:
     """The arrays of the kernel after a launch with `number` for each number, but 2 for `turns` and 7 for `few`."""
     rng = np.random.default_rng(number)
-    numbers: dict[str, int] = defaultdict(lambda: number, turns=2, few=7)
+    numbers: dict[str, int] = defaultdict(lambda: number, iterations=2, few=7)
     kernel = next(op for op in module.walk() if isinstance(op, Func) and op.symbol == "kernel")
     arguments: dict[str, np.ndarray | int] = {}
     for parameter in kernel.body.args:

@@ -201,8 +201,9 @@ def test_any_steps_in_any_order(lane_bits: int, vector_bits: int) -> None:
             assert all(slot >= lane_bits for slot in one.slots)
             for move in one.moves:
                 if isinstance(move, Ordering):
-                    assert {move.bit, move.turn} - {None} <= set(one.slots)
-                    done.append(Step(at[move.bit], None if move.turn is None else at[move.turn], move.is_descending))
+                    assert {move.bit, move.direction_bit} - {None} <= set(one.slots)
+                    direction_bit = None if move.direction_bit is None else at[move.direction_bit]
+                    done.append(Step(at[move.bit], direction_bit, move.is_descending))
                 elif isinstance(move, Renaming):
                     assert {move.a, move.b} <= set(one.slots)
                     at[move.a], at[move.b] = at[move.b], at[move.a]

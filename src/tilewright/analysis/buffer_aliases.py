@@ -41,7 +41,7 @@ def is_in_shared_memory(value: Value) -> bool:
     return isinstance(value.type, MemDescType) and value.type.space == SHARED_MEMORY
 
 
-def allocations_behind(function: Op) -> dict[Value, set[Op]]:
+def allocations_of(function: Op) -> dict[Value, set[Op]]:
     """The `ttg.local_alloc` ops whose buffers each memory descriptor of `function` may name."""
     allocations = (op for op in function.ops_of(LocalAlloc) if is_in_shared_memory(op.result))
     return propagate(function.walk(), {op.result: {op} for op in allocations}, carried)
@@ -61,10 +61,10 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
     A value that a loop carries is said to name what it names in the loop's first round.
     """
     for function in module.ops_of(Func):
-        behind, names = allocations_behind(function), _mlir_names(function)
+        allocations, names = allocations_of(function), _mlir_names(function)
         for op in function.walk():
             for value, shown in _shown_at(op):
-                if known := sorted(names[allocation.results[0]] for allocation in behind.get(shown, ())):
+                if known := sorted(names[allocation.results[0]] for allocation in allocations.get(shown, ())):
                     yield op, f"{names[value]} -> {','.join(known)}"
 
 

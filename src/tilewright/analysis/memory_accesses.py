@@ -56,7 +56,7 @@ class Ends(NamedTuple):
     """The first index along an axis on which a lane may be active, and the one behind the last."""
 
     first: Sum
-    behind: Sum
+    end: Sum
 
 
 class Extent(NamedTuple):
@@ -232,11 +232,11 @@ def ends_of(mask: Mask, shape: Shape) -> tuple[Ends, ...]:
             continue
         (axis,) = axes
         step, rest = bound.terms[()].steps[axis], start_of(bound.terms)
-        first, behind = ends[axis]
+        first, end = ends[axis]
         if step == -1:
-            ends[axis] = Ends(first, least(behind, plus(rest, ONE)))
+            ends[axis] = Ends(first, least(end, plus(rest, ONE)))
         elif step == 1:
-            ends[axis] = Ends(greatest(first, scaled(rest, -1)), behind)
+            ends[axis] = Ends(greatest(first, scaled(rest, -1)), end)
     return tuple(ends)
 
 
@@ -251,11 +251,11 @@ def _is_line(bound: Form) -> bool:
 def extent_of(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
     """The bytes that lanes at these distances touch, but for the last one's element; None if a lane may be anywhere."""
     low = high = ZERO
-    for axis, (first, behind) in enumerate(ends):
+    for axis, (first, end) in enumerate(ends):
         step = step_of(terms, axis)
         known = step.number
         if known != 0:
-            corners = times(step, first), times(step, minus(behind, ONE))
+            corners = times(step, first), times(step, minus(end, ONE))
             low = plus(low, least(*corners) if known is None else corners[known < 0])
             high = plus(high, greatest(*corners) if known is None else corners[known > 0])
     for monomial, table in terms.items():
@@ -312,7 +312,7 @@ def lanes_apart(a: Lanes, b: Lanes) -> Condition:
 
 def _length(here: Ends, there: Ends) -> Sum:
     """How many indices lie between the first and the last one that is active in one of two accesses."""
-    return minus(greatest(here.behind, there.behind), plus(least(here.first, there.first), ONE))
+    return minus(greatest(here.end, there.end), plus(least(here.first, there.first), ONE))
 
 
 def _each_steps_over(axes: list[tuple[Sum, Sum]], bytes: int) -> Condition:

@@ -180,8 +180,8 @@ def _apart(a: Lanes, b: Lanes, between: Sum) -> Condition:
     here, there = a.extent, b.extent
     if here is None or there is None:
         return NEVER
-    behind = minus(plus(between, there.low), here.high), minus(here.low, plus(between, there.high))
-    return either([not_negative(distance) for distance in behind])
+    after = minus(plus(between, there.low), here.high), minus(here.low, plus(between, there.high))
+    return either([not_negative(distance) for distance in after])
 
 
 def interleaved(a: Lanes, b: Lanes, between: Sum) -> Condition:
@@ -200,8 +200,8 @@ def interleaved(a: Lanes, b: Lanes, between: Sum) -> Condition:
         lengths = minus(here.high, here.low), minus(there.high, there.low)
         room = minus(whole(period), plus(*lengths))
         if not_negative(room) != NEVER:
-            behind = minus(remainder(plus(between, minus(there.low, here.low)), period), lengths[0])
-            return every((not_negative(behind), not_negative(minus(room, behind))))
+            after = minus(remainder(plus(between, minus(there.low, here.low)), period), lengths[0])
+            return every((not_negative(after), not_negative(minus(room, after))))
     return NEVER
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_memory
+from tilewright.analysis.buffer_aliases import allocations_of, is_in_shared_memory
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
@@ -185,8 +185,8 @@ def _names(function: Op, buffers: list[SharedBuffer]) -> dict[Value, set[int]]:
     for index, buffer in enumerate(buffers):
         if buffer.kind == "explicit":
             parts.setdefault(buffer.owner, []).append(index)
-    behind = allocations_behind(function)
-    return {value: {index for op in allocations for index in parts[op]} for value, allocations in behind.items()}
+    found = allocations_of(function)
+    return {value: {index for op in allocations for index in parts[op]} for value, allocations in found.items()}
 
 
 def _requests(function: Op, buffers: list[SharedBuffer], names: dict[Value, set[int]]) -> list[Request]:

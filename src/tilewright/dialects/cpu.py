@@ -111,11 +111,11 @@ class Nest(Op):
         programs: an i64: it is for so many programs, each of which continues the rows of the one before; None: for one.
         mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
         outer: the extents of the outer loops.
-        runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
+        runs: what the grid runs it once for: `program`, or `iteration` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap, which is rare enough for loops that are not unrolled.
         lanes: the lanes of a vector, at most; columns take as many side by side.
-        chunks: the number of vectors in a turn of each inner loop, phase by phase; without it: one.
+        chunks: the number of vectors in an iteration of each inner loop, phase by phase; without it: one.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
         together: the number of rows that go side by side.
     """
@@ -346,9 +346,10 @@ class Matmul(Op):
 
 def _verify_network(op: Network) -> None:
     count = len(op.distances)
-    require(count == len(op.turns) == len(op.descending), op, "has a turn and a direction for each distance")
+    counts = len(op.direction_bits), len(op.descending)
+    require(counts == (count, count), op, "has a direction bit and a direction for each distance")
     columns = tile_of(op.buffer.type).shape[-1]
-    steps = [number for number in (*op.distances, *op.turns) if number]
+    steps = [number for number in (*op.distances, *op.direction_bits) if number]
     require(all(op.distances), op, "compares different elements")
     require(all(0 < n < columns and not n & (n - 1) for n in steps), op, "has powers of two below the extent of a row")
 
@@ -358,17 +359,17 @@ class Network(Op):
     """A sorting network on each row of the tile in `buffer`.
 
     A step compares elements whose places differ in one bit, `distance`. The smaller one goes to the place without that
-    bit, the larger one to the other place; the other way around where places have the bit `turn`, and again where the
-    step is descending. Elements of which `predicate` does not hold, as NaN, stay where they are.
+    bit, the larger one to the other place; the other way around where places have the direction bit, and again where
+    the step is descending. Elements of which `predicate` does not hold, as NaN, stay where they are.
 
     Attributes:
-        distances, turns, descending: three numbers for each step; a turn of 0 is no bit.
+        distances, direction_bits, descending: three numbers for each step; a direction bit of 0 is none.
         predicate: of a comparison, by which the first of two elements is the larger one.
     """
 
     __slots__ = ()
     buffer = Operand(0)
-    distances, turns, descending = Integers("distances"), Integers("turns"), Integers("descending")
+    distances, direction_bits, descending = Integers("distances"), Integers("direction_bits"), Integers("descending")
     predicate = Word("predicate")
 
 

@@ -186,9 +186,9 @@ def _network(machine: Interpreter, op: Network, rows: Any) -> Any:
     places = np.arange(rows.shape[-1])
     semantics = OPS["arith.cmpf" if isinstance(tile_of(op.buffer.type).element, FloatType) else "arith.cmpi"].semantics
     assert semantics is not None, "comparisons have a meaning"
-    for distance, turn, is_descending in zip(op.distances, op.turns, op.descending, strict=True):
+    for distance, bit, is_descending in zip(op.distances, op.direction_bits, op.descending, strict=True):
         partners = rows[..., places ^ distance]
-        wants_larger = ((places & distance) != 0) ^ ((places & turn) != 0) ^ (is_descending != 0)
+        wants_larger = ((places & distance) != 0) ^ ((places & bit) != 0) ^ (is_descending != 0)
         moves = np.where(wants_larger, semantics(op, partners, rows), semantics(op, rows, partners))
         rows[...] = np.where(moves, partners, rows)
 

@@ -131,9 +131,9 @@ class LocationParser(Scanner):
         if name in self._open:
             raise self.problem(f"{name} is defined by itself", self._aliases[name])
         self._open.add(name)
-        behind, self.position = self.position, self._aliases[name]
+        resumed, self.position = self.position, self._aliases[name]
         yield
-        self.position = behind
+        self.position = resumed
         self._open.discard(name)
 
     def _definition(self) -> Location:

@@ -50,9 +50,9 @@ class Scanner:
         return ParseError(message, self.file, line, position - start + 1, source)
 
     def skip_space(self) -> None:
-        self.position = self._behind_space(self.position)
+        self.position = self._after_space(self.position)
 
-    def _behind_space(self, position: int) -> int:
+    def _after_space(self, position: int) -> int:
         match = _space(self.text, position)
         assert match is not None, "the pattern matches the empty text"
         return match.end()
@@ -67,7 +67,7 @@ class Scanner:
     def optional(self, literal: str) -> bool:
         """Read `literal` if it comes next."""
         if self.text.startswith(literal, self.position):
-            self.position = self._behind_space(self.position + len(literal))
+            self.position = self._after_space(self.position + len(literal))
             return True
         return False
 

@@ -48,8 +48,8 @@ def _convert(region: Region) -> bool:
             convert = _CONVERSIONS.get(op.name)
             if convert is not None:
                 new = convert(op)
-                behind = region.blocks.index(block) + 1
-                for position, added in enumerate(new, behind):
+                place = region.blocks.index(block) + 1
+                for position, added in enumerate(new, place):
                     region.add(added, position)
                 waiting[:0] = new
                 changed = True

@@ -55,7 +55,7 @@ def unroll_and_tidy(module: Op) -> bool:
 def _unroll(loop: For, factor: int) -> None:
     """Split `loop` into one of groups of `factor` steps and one for the rest."""
     low, high, step, *initial = loop.operands
-    rest = OpBuilder.behind(loop).insert(loop.clone())
+    rest = OpBuilder.after(loop).insert(loop.clone())
     rest.attributes[NUM_STAGES] = Number(1, i32)  # a few iterations are not worth a pipeline
     for old, new in zip(loop.results, rest.results, strict=True):
         old.replace_by(new)
@@ -116,9 +116,9 @@ def peel_marked_loops(module: Op) -> bool:
 def peel_last_step(loop: For) -> Op:
     """Let the last iteration of an `scf.for` run behind the loop; returns the `scf.if` with that iteration."""
     shortened = OpBuilder(loop).compute("arith.subi", loop.high, loop.step)
-    behind = OpBuilder.behind(loop)
-    last = _last_counter(loop, behind)
-    condition = behind.compare("slt", loop.low, loop.high)
+    after = OpBuilder.after(loop)
+    last = _last_counter(loop, after)
+    condition = after.compare("slt", loop.low, loop.high)
     peeled, otherwise = Region(), Region([Block()])
     mapping = dict(zip(loop.body.args, [last, *loop.results], strict=True))
     block = peeled.add(Block())
@@ -128,7 +128,7 @@ def peel_last_step(loop: For) -> Op:
     types = [result.type for result in loop.results]
     choice = Op.create("scf.if", [condition], types, regions=[peeled, otherwise], location=loop.location)
     _redirect_uses(loop, choice)
-    behind.insert(choice)
+    after.insert(choice)
     loop.high = shortened
     return choice
 

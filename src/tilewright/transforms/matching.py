@@ -82,7 +82,7 @@ def following(op: Op) -> Iterator[Op]:
         yield current
 
 
-def is_behind(op: Op | None, earlier: Op) -> bool:
+def is_after(op: Op | None, earlier: Op) -> bool:
     """Whether `op`, or what it stands in, follows `earlier` in its block."""
     ancestor = None if op is None else ancestor_in(op, earlier.block)
     return any(later is ancestor for later in following(earlier))

@@ -36,7 +36,7 @@ class OpBuilder:
         self.location: Location = before.location
 
     @classmethod
-    def behind(cls, op: Op) -> Self:
+    def after(cls, op: Op) -> Self:
         """Makes ops behind `op` instead of before it."""
         builder = cls(op)
         builder.before = op.next

@@ -80,7 +80,7 @@ def _is_column(tile: Value, most: int) -> bool:
 def _bound(rows: Value) -> None:
     """Let those who ask for whole rows ask for `rows` within bounds."""
     assert rows.op is not None, "it is loaded"
-    at, type = OpBuilder.behind(rows.op), tile_type(rows)
+    at, type = OpBuilder.after(rows.op), tile_type(rows)
     numbers = at.cast("tt.ptr_to_int", rows, i64) if isinstance(type.element, PointerType) else rows
     element = numbers.type.scalar
     flat = at.emit("tt.reshape", (numbers,), TensorType((type.numel,), element))

@@ -50,9 +50,9 @@ def choose_widths(module: Op, target: Target) -> bool:
         lanes = _lanes(nest, target)
         chunks = [_chunks(nest, target, sinks, extent // min(extent, lanes)) for _, extent, sinks in nest.every_loop()]
         op.mark(lanes=lanes, chunks=chunks)
-        for turns in op.body.ops_of(Accumulate):
-            at_once = max(1, target.costs.registers // (2 * sum(map(is_tile, turns.results))))
-            turns.attributes |= {"at_once": Number(at_once, i64)}
+        for loop in op.body.ops_of(Accumulate):
+            at_once = max(1, target.costs.registers // (2 * sum(map(is_tile, loop.results))))
+            loop.attributes |= {"at_once": Number(at_once, i64)}
     return bool(nests)
 
 

@@ -162,11 +162,11 @@ class _Products:
         factors = (op.a, op.b) if plan is not None and plan.prefetches else ()
         found = [self._prefetch(b, op, factor) for factor in factors]
         soon = [replace(tile, operand=number) for number, tile in enumerate(found) if tile is not None]
-        result = self._behind_the_loop(b, op) if soon and self.target.costs.prefetched_results else None
+        result = self._after_the_loop(b, op) if soon and self.target.costs.prefetched_results else None
         left, right, spec = self._in_place(b, op, spec)
         put_matmul(b, spec, [left, right, op.accumulator], soon if result is None else [*soon, result])
 
-    def _behind_the_loop(self, b: LoopBuilder, op: CpuDot) -> Prefetch | None:
+    def _after_the_loop(self, b: LoopBuilder, op: CpuDot) -> Prefetch | None:
         """The memory that the loop around a product is followed by: where its result goes, or the next program's A."""
         loop = self.loops[-1]
         found = result_rows(b, op, loop, self.written)
@@ -193,8 +193,8 @@ class _Products:
         """The memory that an operand is read from in the next iteration of the loop around."""
         if buffer in self.computed and self.loops:
             load, nest = self.computed[buffer]
-            turn = NextIteration(b, self.loops[-1], self.written, operand_of)
-            return rows_ahead(b, load, nest, turn.value) if nest.block is op.block else None
+            following = NextIteration(b, self.loops[-1], self.written, operand_of)
+            return rows_ahead(b, load, nest, following.value) if nest.block is op.block else None
         if buffer not in self.tiles or not self.loops:
             return None
         tile, place = self.tiles[buffer]
@@ -374,9 +374,9 @@ class _Tile:
             return lane.offset.stride
         return 1
 
-    def first(self, turn: NextIteration) -> Value | None:
+    def first(self, following: NextIteration) -> Value | None:
         """The address of the first element in another iteration; None if it has none of its own."""
-        c = Context(turn.b, turn.value, 1)
+        c = Context(following.b, following.value, 1)
         lane = evaluate(c, self.source.load.pointer, (ZERO, ZERO))
         return pointer(single_address(c, lane)) if isinstance(lane, (Address, Uniform)) else None
 

@@ -288,7 +288,7 @@ class FunctionEmitter(LoopEmitter):
 
     def _while(self, op: While) -> None:
         w, before, after = self.w, op.before, op.after
-        head, inside, behind = (w.fresh_label(name) for name in ("while", "do", "done"))
+        head, inside, done = (w.fresh_label(name) for name in ("while", "do", "done"))
         inits = [self._leaving(v) for v in op.inits]
         polls = self._wait_loop(op)
         entered = w.leave_to(head)
@@ -299,7 +299,7 @@ class FunctionEmitter(LoopEmitter):
         polls.next([self.program.get(axis, "0") for axis in _AXES])
         condition, *values = self.run(before)
         passed = [self._leaving(v) for v in values]
-        w.do(f"br i1 {self.names[condition]}, label %{inside}, label %{behind}")
+        w.do(f"br i1 {self.names[condition]}, label %{inside}, label %{done}")
         w.start_block(inside)
         self._enter(after.args, passed)
         following = [self._leaving(v) for v in self.run(after)]
@@ -309,7 +309,7 @@ class FunctionEmitter(LoopEmitter):
             for name, v, init, next_ in zip(carried, op.inits, inits, following, strict=True)
         ]
         phis.lines += polls.phis(entered, latch)
-        w.start_block(behind)
+        w.start_block(done)
         self._enter(op.results, passed)
 
     def _wait_loop(self, op: While) -> WaitLoop:

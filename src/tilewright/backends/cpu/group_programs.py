@@ -26,7 +26,7 @@ from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.types import i32
 from tilewright.transforms.functions import functions_of, is_public
-from tilewright.transforms.matching import is_behind
+from tilewright.transforms.matching import is_after
 from tilewright.transforms.op_builder import OpBuilder
 
 SHARES_COLUMNS = "b_shared"
@@ -81,7 +81,7 @@ def _products(function: Func, grid: _Grid) -> list[DotLike]:
 
 def _group(grid: _Grid) -> None:
     """Let `PRODUCT_ROWS` rows of tiles be those of programs that follow one another, column by column."""
-    here = grid.row if is_behind(grid.column, grid.row) else grid.column
+    here = grid.row if is_after(grid.column, grid.row) else grid.column
     at, number, width = OpBuilder(here), grid.row.lhs, grid.row.rhs
     programs = at.emit("tt.get_num_programs", (), i32, {"axis": Keyword("x")})
     rows, row = (at.compute(grid.row.name, count, width) for count in (programs, number))

@@ -9,9 +9,9 @@
 A `cpu.accumulate` is a part of a nest: for some elements at a time, all iterations of the loop run with the carried
 values in registers. Otherwise each iteration would read and write whole tiles. Every element goes through the same
 operations in the same order. Memory is still read in order: a row of the tile fits into registers, and the next
-iteration continues after it. If rows are longer, only loops of FEW_TURNS are moved, because many iterations would read
-pieces of distant rows. An iteration may also read a tile of other rows, as sums along columns do: then a row is a piece
-of memory of its own in either order.
+iteration continues after it. If rows are longer, only loops of FEW_ITERATIONS are moved, because many iterations would
+read pieces of distant rows. An iteration may also read a tile of other rows, as sums along columns do: then a row is a
+piece of memory of its own in either order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
 from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
-from tilewright.backends.cpu.strides import Known, goes_on, has_own_rows, steps_of_turn
+from tilewright.backends.cpu.strides import Known, goes_on, has_own_rows, steps_of_iteration
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.scf import For
@@ -34,7 +34,7 @@ from tilewright.ir.types import IntType, PointerType
 from tilewright.transforms.matching import binary_of, integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
-FEW_TURNS = 4
+FEW_ITERATIONS = 4
 """Max iterations of a loop that moves inside though rows exceed the registers: it reads so many places at once."""
 
 _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
@@ -55,7 +55,7 @@ def _pays(loop: For, target: Target) -> bool:
     if keeps_rows_in_registers(loop, target):
         (shape,) = {value.type.shape for value in loop.results if is_tile(value)}
         return _reads(loop, lambda pointer, steps: goes_on(pointer, steps) or has_own_rows(pointer, steps, shape))
-    return _reads(loop, goes_on) and _has_few_turns(loop)
+    return _reads(loop, goes_on) and _has_few_iterations(loop)
 
 
 def goes_along_rows(loop: For) -> bool:
@@ -118,7 +118,7 @@ def _reads(loop: For, how: Callable[[Value, Known], bool]) -> bool:
     """Whether all tiles that an iteration loads lie as `how` says of their addresses, and of the steps of scalars."""
     pairs = list(zip(loop.carried, loop.yielded, strict=True))
     counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
-    steps = steps_of_turn(loop.body, counters)
+    steps = steps_of_iteration(loop.body, counters)
     return all(how(op.pointer, steps) for op in loop.body.ops_of(Load) if is_tile(op.pointer))
 
 
@@ -134,9 +134,9 @@ def known_trip_count(loop: For) -> int | None:
     return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
 
 
-def _has_few_turns(loop: For) -> bool:
-    turns = known_trip_count(loop)
-    return turns is not None and turns <= FEW_TURNS
+def _has_few_iterations(loop: For) -> bool:
+    count = known_trip_count(loop)
+    return count is not None and count <= FEW_ITERATIONS
 
 
 def _replace(loop: For) -> None:

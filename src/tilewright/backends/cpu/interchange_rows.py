@@ -49,32 +49,32 @@ def interchange_rows(module: Op) -> bool:
     """Interchange loops of `module` with the loops over rows inside, where legal; returns whether any were."""
     found = False
     for function in functions_of(module):
-        for turns in function.ops_of(For):
-            rows = _rows_of(turns)
-            if rows is not None and _keeps_rows_apart(rows) and _goes_on(turns, rows):
-                _interchange(turns, rows)
+        for loop in function.ops_of(For):
+            rows = _rows_of(loop)
+            if rows is not None and _keeps_rows_apart(rows) and _goes_on(loop, rows):
+                _interchange(loop, rows)
                 found = True
     return found
 
 
-def _rows_of(turns: For) -> For | None:
+def _rows_of(loop: For) -> For | None:
     """The loop over several rows that is all that an iteration does, if every iteration has the same rows."""
-    inside = [op for op in turns.body.ops() if op.definition.effect is not Effect.NONE and not op.definition.terminator]
+    inside = [op for op in loop.body.ops() if op.definition.effect is not Effect.NONE and not op.definition.terminator]
     rows = inside[0] if len(inside) == 1 else None
-    if not isinstance(rows, For) or turns.results or rows.results or known(rows.high) == 1:
+    if not isinstance(rows, For) or loop.results or rows.results or known(rows.high) == 1:
         return None
-    marks = {PROGRAMS, ROWS} & (turns.attributes.keys() | rows.attributes.keys())
+    marks = {PROGRAMS, ROWS} & (loop.attributes.keys() | rows.attributes.keys())
     has_runs = any(RUNS in op.attributes for op in rows.ops_of(Parallel))
-    fixed, moving = _parts_of(turns, rows)
-    is_same = not any(value.op in moving or value is turns.induction_variable for value in rows.bounds)
+    fixed, moving = _parts_of(loop, rows)
+    is_same = not any(value.op in moving or value is loop.induction_variable for value in rows.bounds)
     is_safe = not any(isinstance(op, Division) for op in fixed)
     return rows if is_same and is_safe and not marks and not has_runs else None
 
 
-def _parts_of(turns: For, rows: For) -> tuple[list[Op], list[Op]]:
+def _parts_of(loop: For, rows: For) -> tuple[list[Op], list[Op]]:
     """The numbers before `rows` that all iterations share, and those that differ from iteration to iteration."""
-    differ, fixed, moving = {turns.induction_variable}, list[Op](), list[Op]()
-    for op in turns.body:
+    differ, fixed, moving = {loop.induction_variable}, list[Op](), list[Op]()
+    for op in loop.body:
         if op is rows or op.definition.terminator:
             continue
         if differ.isdisjoint(op.operands):
@@ -111,7 +111,7 @@ def _own_row(access: Access, rows: For) -> Value | None:
     width, type = _width_of(step.offset, rows), _type_of(access)
     lanes = lanes_of(type) if along is None else -(-lanes_of_row(along) // width_of(along)) * width_of(along)
     is_within = 0 < lanes * type.scalar.bits <= width * pointee_type(step.result.type).bits
-    return row if is_within and isinstance(_behind_casts(step.pointer).op, Alloc) else None
+    return row if is_within and isinstance(_without_casts(step.pointer).op, Alloc) else None
 
 
 def _loop_along(access: Access, rows: For) -> Parallel | None:
@@ -135,7 +135,7 @@ def _type_of(access: Access) -> Type:
     return access.value.type if isinstance(access, STORES) else access.result.type
 
 
-def _behind_casts(pointer: Value) -> Value:
+def _without_casts(pointer: Value) -> Value:
     while isinstance(pointer.op, Bitcast):
         pointer = pointer.op.operand
     return pointer
@@ -146,11 +146,11 @@ def _buffers_of(address: Value) -> set[Value]:
     return {op.results[0] for op in backward_slice(address) if isinstance(op, Alloc)}
 
 
-def _goes_on(turns: For, rows: For) -> bool:
+def _goes_on(loop: For, rows: For) -> bool:
     """Whether each iteration reads on where the previous one ended, and some of it is rows that are longer."""
     aside = Block()
     b = LoopBuilder(aside, entry=aside)  # nothing that is computed here stays
-    growth, steps = Growth(b, turns, "", turns), list[bool]()
+    growth, steps = Growth(b, loop, "", loop), list[bool]()
     for load in rows.ops_of(Load):
         along = _loop_along(load, rows)
         row = None if along is None else first_address(along, load)
@@ -162,12 +162,12 @@ def _goes_on(turns: For, rows: For) -> bool:
     return bool(steps) and all(steps)
 
 
-def _interchange(turns: For, rows: For) -> None:
-    fixed, _ = _parts_of(turns, rows)
-    block = turns.block
+def _interchange(loop: For, rows: For) -> None:
+    fixed, _ = _parts_of(loop, rows)
+    block = loop.block
     assert block is not None, "it stands in a function"
-    block.splice([*fixed, rows], turns)
+    block.splice([*fixed, rows], loop)
     inner = [op for op in rows.body if not op.definition.terminator]
-    turns.body.splice(inner, turns.body.terminator)
-    rows.body.splice([turns], rows.body.terminator)
-    turns.attributes[ALONG] = UNIT
+    loop.body.splice(inner, loop.body.terminator)
+    rows.body.splice([loop], rows.body.terminator)
+    loop.attributes[ALONG] = UNIT

@@ -42,8 +42,8 @@ def _is_simple(op: NestOp) -> bool:
 
 def _rows(op: NestOp, target: Target) -> int:
     """The number of rows that go through each phase side by side."""
-    for turns in op.body.ops_of(Accumulate):
-        return _rows_of_turns(Nest(op), turns, target)
+    for loop in op.body.ops_of(Accumulate):
+        return _rows_of_loop(Nest(op), loop, target)
     if op.outer[-1] == 1 or op.body.ops_of(Load):
         return 1
     nest = Nest(op)
@@ -53,7 +53,7 @@ def _rows(op: NestOp, target: Target) -> int:
     return ROWS_TOGETHER if short and len(phases) > 1 else 1
 
 
-def _rows_of_turns(nest: Nest, op: Accumulate, target: Target) -> int:
+def _rows_of_loop(nest: Nest, op: Accumulate, target: Target) -> int:
     """The number of rows that the loop `op` of the kernel goes through side by side: as many as registers hold.
 
     Elements that are no neighbours are what takes time, and code.

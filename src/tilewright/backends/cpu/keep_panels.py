@@ -172,7 +172,7 @@ class _Keeper:
         state, panels = self._buffers(b)
         for store in written:
             self._forget_what_is_written(b, state, store)
-        self._turn(b, state, panels)
+        self._look_up(b, state, panels)
 
     def _buffers(self, b: LoopBuilder) -> tuple[Value, Value]:
         """The state and the panels, at the start of the function; the first program begins without keys."""
@@ -219,9 +219,9 @@ class _Keeper:
 
     def _meets(self, b: LoopBuilder, state: Value, places: tuple[int, int], ends: tuple[Value, Value]) -> Value:
         """An i1: one of the ranges that panels come from has addresses between `ends`."""
-        ends_behind = b.compare("slt", b.load(i64, state, places[0], align=8), ends[1])
+        ends_after = b.compare("slt", b.load(i64, state, places[0], align=8), ends[1])
         begins_before = b.compare("slt", ends[0], b.load(i64, state, places[1], align=8))
-        return b.and_(ends_behind, begins_before)
+        return b.and_(ends_after, begins_before)
 
     @property
     def _ranges(self) -> tuple[tuple[int, int], ...]:
@@ -235,21 +235,21 @@ class _Keeper:
             b.store(b.constant(0, i64), state, high, align=8)
         b.store(b.constant(0, i64), state, ITERATIONS, align=8)
 
-    def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
+    def _look_up(self, b: LoopBuilder, state: Value, panels: Value) -> None:
         """Look for the key of this iteration before the product, and write it behind."""
         loop, op, in_place, size, computed = self.product
         with b.before(op):
             count = b.sub(loop.induction_variable, loop.low)
-            turn = b.extend(b.udiv(count, loop.step), i64, signed=False)
-            turns, misses = b.load(i64, state, ITERATIONS, align=8), b.load(i64, state, MISSES, align=8)
-            follows = b.compare("sle", turn, b.smin(turns, self.slots - 1))
+            iteration = b.extend(b.udiv(count, loop.step), i64, signed=False)
+            iterations, misses = b.load(i64, state, ITERATIONS, align=8), b.load(i64, state, MISSES, align=8)
+            follows = b.compare("sle", iteration, b.smin(iterations, self.slots - 1))
             here = b.and_(follows, b.compare("sle", misses, self._max_misses))
             packs = packing_pays_off(b, spec_of_matmul(op)[0], self.target)
             for condition in (in_place, packs):
                 here = here if condition is None else b.and_(here, condition)
-            slot = b.select(here, turn, b.add(b.and_(turn, self._spare - 1), self.slots))
-            key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), self._key(b)
-            kept = b.and_(here, b.compare("slt", turn, turns))
+            slot = b.select(here, iteration, b.add(b.and_(iteration, self._spare - 1), self.slots))
+            key, words = b.offset(state, b.mul(b.select(here, iteration, 0), KEY_BYTES)), self._key(b)
+            kept = b.and_(here, b.compare("slt", iteration, iterations))
             for place, word in enumerate(words):
                 kept = b.and_(kept, b.compare("eq", b.load(i64, key, KEYS + 8 * place, align=8), word))
             op.keep(b.offset(panels, b.mul(slot, size)), kept)
@@ -261,7 +261,7 @@ class _Keeper:
                     b.append(taken_out(computed))
             self._ask_for_panels(b, b.offset(panels, b.mul(b.add(slot, 1), size)), kept)
         with b.before(op.next):
-            self._note(b, state, key, words, (turn, here, kept), sources)
+            self._note(b, state, key, words, (iteration, here, kept), sources)
 
     def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
         """Let a product that asks for the next B ask for the panels that follow, where it finds its own."""
@@ -294,12 +294,12 @@ class _Keeper:
         sources: list[tuple[Value, Value]],
     ) -> None:
         """Write down what an iteration left in its slot."""
-        turn, here, kept = found
+        iteration, here, kept = found
         misses = b.add(b.load(i64, state, MISSES, align=8), 1)
         b.store(b.select(kept, 0, misses), state, MISSES, align=8)
         with b.branch(b.and_(here, b.xor(kept, 1))) as branch, branch.then():
-            turns = b.smax(b.load(i64, state, ITERATIONS, align=8), b.add(turn, 1))
-            b.store(turns, state, ITERATIONS, align=8)
+            iterations = b.smax(b.load(i64, state, ITERATIONS, align=8), b.add(iteration, 1))
+            b.store(iterations, state, ITERATIONS, align=8)
             for place, word in enumerate(words):
                 b.store(word, key, KEYS + 8 * place, align=8)
             for (low, high), ends in zip(self._ranges, sources or [_ends(b, self.product.op, words[0])], strict=True):

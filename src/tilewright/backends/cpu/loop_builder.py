@@ -51,10 +51,10 @@ class LoopBuilder(StructureBuilder):
         key = name, type, repr(attributes)
         found = self._literals.get(key)
         if found is None:
-            found = self._literals[key] = self._behind_constants(name, type, attributes)
+            found = self._literals[key] = self._after_constants(name, type, attributes)
         return found
 
-    def _behind_constants(self, name: str, type: Type, attributes: dict[str, Attribute] | None) -> Value:
+    def _after_constants(self, name: str, type: Type, attributes: dict[str, Attribute] | None) -> Value:
         before = self.entry.first
         while before is not None and before.definition.constant:
             before = before.next
@@ -411,7 +411,7 @@ class LoopBuilder(StructureBuilder):
 
     def stack(self, size: int) -> Value:
         """The address of `size` bytes on the stack, which nothing else uses."""
-        return self._behind_constants("vector.alloca", BYTES, {"size": Number(size, i64)})
+        return self._after_constants("vector.alloca", BYTES, {"size": Number(size, i64)})
 
     def table(self, numbers: Sequence[float], element: Type) -> Value:
         """The address of constants in memory."""

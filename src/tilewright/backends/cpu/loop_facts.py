@@ -1,6 +1,6 @@
 """Facts of a parallel loop from the lowering of nests, for the passes that choose its direction and its prefetches.
 
-    scf.parallel %i = … { … } {cpu.runs = turn, cpu.stored = 4096 : i64, cpu.moves}
+    scf.parallel %i = … { … } {cpu.runs = iteration, cpu.stored = 4096 : i64, cpu.moves}
 
 Only loops that all programs of the grid run have `cpu.runs`: the amount of memory they access is known before them.
 """
@@ -25,7 +25,7 @@ from tilewright.transforms.matching import is_inside
 PROGRAMS = "cpu.programs"
 """Mark of an `scf.for` whose iterations are those of different programs, in order."""
 RUNS = "cpu.runs"
-"""`program`: each program of the grid runs the nest once; `turn`: each iteration of the outermost loop around does."""
+"""`program`: each program of the grid runs the nest once; `iteration`: each iteration of the outermost loop does."""
 STORED = "cpu.stored"
 """Bytes that one run of the nest stores in this loop, which does nothing else."""
 PHASE = "cpu.phase"
@@ -87,25 +87,25 @@ class InvariantBuilder(LoopBuilder):
 
     def runs(self) -> Value:
         """How often the launch runs the nest of the loop, an i64."""
-        turns = self.turning()
-        if turns is not None and PROGRAMS in turns.attributes:
-            assert isinstance(turns.parent, For), "the turns of a program are around"
-            turns = turns.parent
-        return programs_of(self) if turns is None else trip_count(self, turns)
+        loop = self.repeating_loop()
+        if loop is not None and PROGRAMS in loop.attributes:
+            assert isinstance(loop.parent, For), "the iterations of a program are in one more loop"
+            loop = loop.parent
+        return programs_of(self) if loop is None else trip_count(self, loop)
 
-    def turning(self) -> For | None:
+    def repeating_loop(self) -> For | None:
         """The loop each iteration of which is a run of the nest; None if each program is."""
-        if self.inner.attributes[RUNS] != Keyword("turn"):
+        if self.inner.attributes[RUNS] != Keyword("iteration"):
             return None
         site = self.inner
         while not (isinstance(site, For) and (PROGRAMS in site.attributes or site.parent is self.function)):
-            assert site.parent is not None, "a turn is one of a loop of the function"
+            assert site.parent is not None, "an iteration is one of a loop of the function"
             site = site.parent
         return site
 
     def fastest(self) -> str:
         """The axis along which a thread runs neighbours, if each program is a run."""
-        return "" if self.turning() is not None else order_of(self.function)[0]
+        return "" if self.repeating_loop() is not None else order_of(self.function)[0]
 
 
 def programs_of(b: LoopBuilder) -> Value:

@@ -76,7 +76,7 @@ def merge_programs(module: Op) -> bool:
     for function in functions_of(module):
         if is_public(function):
             loop = next((loop for loop in function.ops_of(For) if PROGRAMS in loop.attributes), None)
-            found |= _merge(function) if loop is None else _merge_turns(function, loop)
+            found |= _merge(function) if loop is None else _merge_iterations(function, loop)
     return found
 
 
@@ -90,52 +90,52 @@ def _merge(function: Func) -> bool:
         merging = _Merging(function, nest)
         version = merging.run(partial(merging.b.emit, "cpu.programs_ahead", (), i64, axis))
         if version is not None:
-            OpBuilder.behind(version).op("cpu.take", version.operands, (), axis)
+            OpBuilder.after(version).op("cpu.take", version.operands, (), axis)
             found = True
     return found
 
 
-def _merge_turns(function: Func, loop: For) -> bool:
+def _merge_iterations(function: Func, loop: For) -> bool:
     """Let an iteration do what those behind it do, which are iterations of other programs; returns whether it may."""
     if not _runs_one_nest(loop.body):
         return False
     found = False
     for nest in loop.ops_of(Nest):
         merging = _Merging(function, nest, loop)
-        found |= merging.run(partial(_turns_left, merging.b, loop)) is not None
+        found |= merging.run(partial(_iterations_left, merging.b, loop)) is not None
     if found:
-        _skip_turns(LoopBuilder(Block(), entry=function.body), loop)
+        _skip_iterations(LoopBuilder(Block(), entry=function.body), loop)
     return found
 
 
-def _turns_left(b: LoopBuilder, loop: For) -> Value:
+def _iterations_left(b: LoopBuilder, loop: For) -> Value:
     """How many iterations come, this one included."""
     return b.extend(b.sub(loop.high, loop.induction_variable), i64)
 
 
-def _skip_turns(b: LoopBuilder, loop: For) -> None:
+def _skip_iterations(b: LoopBuilder, loop: For) -> None:
     """Let iterations pass that an earlier one has done."""
-    number, body, b.location = loop.induction_variable.type, loop.body, loop.location
+    type, body, b.location = loop.induction_variable.type, loop.body, loop.location
     body.terminator.erase()
-    turns = Block([number, number])
-    turn, following = turns.args
-    with b.into(turns):
-        with b.branch(b.compare("sge", turn, following)) as branch, branch.then():
+    entry = Block([type, type])
+    current, following = entry.args
+    with b.into(entry):
+        with b.branch(b.compare("sge", current, following)) as branch, branch.then():
             b.splice(body)
-            after = b.add(turn, b.extend(_turns_done(b, b.block), number))
+            after = b.add(current, b.extend(_iterations_done(b, b.block), type))
         b.do("scf.yield", (branch.join(after, following),))
-    loop.induction_variable.replace_by(turn)
-    regions, bounds, block = [Region((turns,))], (*loop.bounds, loop.low), loop.block
+    loop.induction_variable.replace_by(current)
+    regions, bounds, block = [Region((entry,))], (*loop.bounds, loop.low), loop.block
     assert block is not None, "the loop is in a function"
-    block.insert(Op(OPS["scf.for"], bounds, (number,), loop.attributes, regions, (), loop.location), loop)
+    block.insert(Op(OPS["scf.for"], bounds, (type,), loop.attributes, regions, (), loop.location), loop)
     loop.erase()
 
 
-def _turns_done(b: LoopBuilder, block: Block) -> Value:
+def _iterations_done(b: LoopBuilder, block: Block) -> Value:
     """The number of iterations that `block` does, an i64: that of the nest which it runs."""
     (only,) = (op for op in block.ops() if op.regions and not _only_reduces(op))
     if isinstance(only, If):
-        done, *otherwise = [_turns_done(b, arm.block) for arm in only.arms]
+        done, *otherwise = [_iterations_done(b, arm.block) for arm in only.arms]
         return join(only, done, *(otherwise or [b.constant(1, i64)]))
     several = only.programs if isinstance(only, Nest) else None
     return b.constant(1, i64) if several is None else several
@@ -281,7 +281,7 @@ class _Reach:
     def low(self) -> Sum:
         return plus(self.base, self.rows[0], *(least(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
 
-    def behind(self) -> Sum:
+    def end(self) -> Sum:
         steps = (greatest(ZERO, scaled(step, extent - 1)) for step, extent in self.steps)
         return plus(self.base, self.rows[1], self.along, *steps)
 
@@ -339,7 +339,7 @@ def _step(form: Form, axis: int) -> Sum:
 
 
 def _are_apart(a: _Reach, b: _Reach) -> Condition:
-    return either((not_negative(minus(b.low(), a.behind())), not_negative(minus(a.low(), b.behind()))))
+    return either((not_negative(minus(b.low(), a.end())), not_negative(minus(a.low(), b.end()))))
 
 
 def _are_same(a: _Reach, b: _Reach) -> Condition:

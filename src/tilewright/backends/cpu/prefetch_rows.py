@@ -70,7 +70,7 @@ class _Rows:
 
     def __init__(self, builder: InvariantBuilder, loop: Parallel, target: Target) -> None:
         self.b, self.loop, self.costs = builder, loop, target.costs
-        self.turning = builder.turning()
+        self.turning = builder.repeating_loop()
         self.growth = Growth(builder, self.turning, builder.fastest(), self.turning or self._row_loop() or loop)
         self.streams = any(isinstance(op, Store) and op.nontemporal for op in loop.body)
         self.is_tile = self.streams and TILE in loop.attributes

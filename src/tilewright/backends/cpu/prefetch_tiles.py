@@ -87,7 +87,7 @@ def result_rows(b: LoopBuilder, dot: CpuDot, loop: For, written: Container[Value
     if found is None or dot.block is not loop.body:
         return None
     store, nest = found
-    steps = {value: _steps_behind(loop, value, written) for value in _outside(store.pointer, nest)}
+    steps = {value: _steps_after(loop, value, written) for value in _outside(store.pointer, nest)}
     if not _is_told(store.pointer) or None in steps.values():
         return None
     rows = rows_ahead(b, store, nest, lambda value: operand_of(_again(b, value, steps[value] or ())))
@@ -129,7 +129,7 @@ def _steps_between_programs(value: Value, fastest: str) -> list[Op]:
     return list(moving.values())
 
 
-def _steps_behind(loop: For, value: Value, written: Container[Value]) -> list[Op] | None:
+def _steps_after(loop: For, value: Value, written: Container[Value]) -> list[Op] | None:
     """The ops behind `loop` that compute a scalar from those in `written`, in order; None if others do."""
 
     def is_there(value: Value) -> bool:

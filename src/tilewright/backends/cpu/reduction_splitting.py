@@ -53,24 +53,24 @@ class Nest:
 
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
-        reads, has_turns = self.body.ops_of(Read), Accumulate in self.body.kinds
+        reads, has_loop = self.body.ops_of(Read), Accumulate in self.body.kinds
         if not reads:
             return {sink: [] for sink in self.sinks}
-        closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_turns else self.closures
+        closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_loop else self.closures
         return {sink: [read for read in reads if read in closures[sink]] for sink in self.sinks}
 
     def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         body, stack = self.body, list(user.operands)
-        has_turns = Accumulate in body.kinds
+        has_loop = Accumulate in body.kinds
         while stack:
             op = stack.pop().op
             if op is None or op in seen or op.block is not body:
                 continue
             seen[op] = None
             if type(op) not in ends:
-                stack += inputs(op) if has_turns else op.operands
+                stack += inputs(op) if has_loop else op.operands
         return seen
 
     def _has_waits(self) -> bool:

@@ -32,7 +32,7 @@ def version_single_trips(module: Op, target: Target) -> bool:
     """Version the first wide loop of each function for a single iteration; returns whether there is one."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.body.ops_of(For) if _may_have_a_single_turn(op)]
+        loops = [op for op in function.body.ops_of(For) if _may_have_a_single_iteration(op)]
         wide = (loop for loop in loops if goes_along_rows(loop) and not keeps_rows_in_registers(loop, target))
         loop = next(wide, None)
         if loop is not None and sum(1 for op in _from(loop) for _ in op.walk()) <= MAX_OPS:
@@ -41,7 +41,7 @@ def version_single_trips(module: Op, target: Target) -> bool:
     return found
 
 
-def _may_have_a_single_turn(loop: For) -> bool:
+def _may_have_a_single_iteration(loop: For) -> bool:
     step = integer_of(loop.step)
     return known_trip_count(loop) is None and step is not None and step > 0
 
@@ -58,12 +58,12 @@ def _add_version(loop: For) -> None:
     block, ops = loop.block, _from(loop)
     assert block is not None
     end = block.terminator
-    condition = _has_a_single_turn(loop)
+    condition = _has_a_single_iteration(loop)
     single, general = Block(), Block()
     mapping: dict[Value, Value] = {}
     for op in ops:
         if isinstance(op, For) and _has_bounds_of(op, loop):
-            _append_turn(single, op, mapping)
+            _append_iteration(single, op, mapping)
         else:
             single.append(op.clone(mapping))
     arms = [Region([single]), Region([general])]
@@ -82,7 +82,7 @@ def _has_bounds_of(loop: For, first: For) -> bool:
     return all(one is other for one, other in zip(loop.bounds, first.bounds, strict=True))
 
 
-def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
+def _append_iteration(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
     """Append the only iteration of `loop`; the mapping learns its results."""
     inside = dict(mapping)
     starts = [mapping.get(value, value) for value in (loop.low, *loop.inits)]
@@ -93,7 +93,7 @@ def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
     mapping.update(zip(loop.results, (inside.get(value, value) for value in end.operands), strict=True))
 
 
-def _has_a_single_turn(loop: For) -> Value:
+def _has_a_single_iteration(loop: For) -> Value:
     """An i1 before the loop; for bounds of i64 that are farther apart than an i64 says, false."""
     at = OpBuilder(loop)
     low, high, step = (value if value.type is i64 else at.cast("arith.extsi", value, i64) for value in loop.bounds)

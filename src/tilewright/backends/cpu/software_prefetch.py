@@ -79,7 +79,7 @@ def prefetch_unpredicted(function: Func, parallel: Sequence[Parallel], costs: Cp
         around = list(_loops_around(load))
         if around:
             prefetcher = _Prefetcher(function, around[-1])
-            found |= prefetcher.place(is_needed=prefetcher.behind(load, around[0], costs.prefetched_under_mask))
+            found |= prefetcher.place(is_needed=prefetcher.masked_load(load, around[0], costs.prefetched_under_mask))
     return found
 
 
@@ -138,7 +138,7 @@ class _Prefetcher:
             _prefetch(op, op.base, self.b.number(ahead), FROM_MEMORY)
         return True
 
-    def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
+    def masked_load(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
         """Let `load` prefetch what `loop` loads by it when that are `ahead` bytes more."""
         base = load.base.op.chosen if isinstance(load.base.op, Select) else load.base
         if load.stride is not None or not _is_memory_of_program(base, self.function):

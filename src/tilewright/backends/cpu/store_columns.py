@@ -32,7 +32,7 @@ def store_columns(module: Op) -> bool:
     nests = [op for op in module.ops_of(Nest) if not op.optimize_size]
     stores = [store for nest in nests if (store := _only_store(nest)) is not None and _goes_along_columns(store)]
     for store in stores:
-        _turn(store)
+        _transpose(store)
     return bool(stores)
 
 
@@ -66,7 +66,7 @@ def _is_loaded(value: Value) -> bool:
     return False
 
 
-def _turn(store: Store) -> None:
+def _transpose(store: Store) -> None:
     """Let the nest of `store` run over its columns, and store rows of each."""
     nest, (rows, columns) = store.parent, store.pointer.type.shape or (1, 1)
     assert nest is not None, "it stands in a nest"

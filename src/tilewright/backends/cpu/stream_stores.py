@@ -52,7 +52,7 @@ SHORT_ROW = 128
 ORDERED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
-FEW_TURNS = 4
+FEW_ITERATIONS = 4
 """Max iterations of the loop along a row that has no order: comparing its addresses takes longer than to wait."""
 
 MAX_PAIRS = 8
@@ -82,7 +82,7 @@ class _Choice:
 
     def __init__(self, builder: InvariantBuilder, loop: Parallel, target: Target) -> None:
         self.b, self.loop, self.costs = builder, loop, target.costs
-        self.bytes, self.turns = number_in(loop, STORED), number_in(loop, UNROLL) or 1
+        self.bytes, self.factor = number_in(loop, STORED), number_in(loop, UNROLL) or 1
         self.loads = _rows(loop, (Load, MaskedLoad))
         self.stores = _rows(loop, (Store, MaskedStore))
         self.moves, self.rereads = MOVES in loop.attributes, number_in(loop, PHASE) > 0
@@ -92,10 +92,10 @@ class _Choice:
         b, loop, costs, is_short = self.b, self.loop, self.costs, self._is_short_row()
         del loop.attributes[STORED]
         lanes = lanes_of_row(loop)
-        is_loop = not lanes or self.turns * width_of(loop) < lanes
-        has_turns = not lanes or lanes > FEW_TURNS * self.turns * width_of(loop)
-        may_wait = has_turns and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
-        ahead = self._ahead() if may_wait and b.turning() is None else None
+        is_loop = not lanes or self.factor * width_of(loop) < lanes
+        is_long = not lanes or lanes > FEW_ITERATIONS * self.factor * width_of(loop)
+        may_wait = is_long and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
+        ahead = self._ahead() if may_wait and b.repeating_loop() is None else None
         may_stream = (is_loop or is_short) and self.moves and self.bytes >= CACHE_LINE and costs.streams_from > 0
         if may_stream and any(_passes(loop, op) for op in loop.body):
             self._stream(CACHE_LINE if is_short else ALIGNMENT, ahead)
@@ -119,7 +119,7 @@ class _Choice:
         lengths = [lanes_of(op.value.type) * _bytes(op.value) for op in stores]
         for op, length in zip(stores, lengths, strict=True):
             op.attributes |= {"alignment": Number(min(alignment, length), i64), "nontemporal": UNIT}
-        copy.attributes[UNROLL] = Number(min(self.turns, max(1, self.costs.streamed // lengths[0])), i64)
+        copy.attributes[UNROLL] = Number(min(self.factor, max(1, self.costs.streamed // lengths[0])), i64)
         if ahead is not None:
             copy.set_operands([*copy.bounds, ahead])
         after = loop.next
@@ -138,8 +138,8 @@ class _Choice:
             wanted = b.and_(wanted, b.compare("eq", b.and_(b.address(store), alignment - 1), 0))
         if not self.rereads:
             return wanted
-        behind = self._any(lambda distance: b.compare("ugt", distance, PAGE - self.costs.stored_before))
-        return b.select(b.and_(self._ahead(), behind), b.constant(0, i1), wanted)
+        is_beyond = self._any(lambda distance: b.compare("ugt", distance, PAGE - self.costs.stored_before))
+        return b.select(b.and_(self._ahead(), is_beyond), b.constant(0, i1), wanted)
 
     def _ahead(self) -> Value:
         """Whether a store is a little ahead of a load, modulo PAGE."""

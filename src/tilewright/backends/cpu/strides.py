@@ -22,7 +22,7 @@ Steps = dict[int, Step]
 """The step along each axis that a value depends on."""
 Known = dict[Value, Steps]
 
-TURN = -1
+ITERATION = -1
 """The key of how far the next iteration of a loop is."""
 
 FARTHEST = 100
@@ -45,18 +45,18 @@ def lies_across(value: Value) -> bool:
     return _votes(value, set()) > 0
 
 
-def steps_of_turn(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
+def steps_of_iteration(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
     """The steps of the scalars in the body of a loop, in order: how much more they are in the next iteration.
 
     Args:
         ops: the body.
         counters: the scalars that are one more, or some elements more, in the next iteration.
     """
-    known: Known = {counter: {TURN: 1} for counter in counters}
+    known: Known = {counter: {ITERATION: 1} for counter in counters}
     for op in ops:
         if op.results and not is_tile(op.result):
             rule = _RULES.get(op.name)
-            known[op.result] = {TURN: None} if rule is None else rule(op, known)
+            known[op.result] = {ITERATION: None} if rule is None else rule(op, known)
     return known
 
 
@@ -69,9 +69,9 @@ def goes_on(pointer: Value, known: Known) -> bool:
         return False
     steps = _steps(pointer, known)
     last = len(pointer.type.shape or ()) - 1
-    turn, along = steps.get(TURN, 0), steps.get(last, 0)
-    is_across = along != 1 and any(step == 1 for axis, step in steps.items() if axis not in (last, TURN))
-    return not is_across and (turn == 0 or (turn is not None and turn == along))
+    iteration, along = steps.get(ITERATION, 0), steps.get(last, 0)
+    is_across = along != 1 and any(step == 1 for axis, step in steps.items() if axis not in (last, ITERATION))
+    return not is_across and (iteration == 0 or (iteration is not None and iteration == along))
 
 
 def has_own_rows(pointer: Value, known: Known, shape: tuple[int, ...] | None) -> bool:
@@ -82,8 +82,8 @@ def has_own_rows(pointer: Value, known: Known, shape: tuple[int, ...] | None) ->
     if pointer.type.shape != shape or not shape or sum(1 for _ in makers(pointer)) > FARTHEST:
         return False
     steps = _steps(pointer, known)
-    *earlier, along = (steps.get(axis, 0) if extent > 1 else TURN for axis, extent in enumerate(shape))
-    return along == 1 and not {0, 1, None} & {*earlier} and steps.get(TURN, 0) != 0
+    *earlier, along = (steps.get(axis, 0) if extent > 1 else ITERATION for axis, extent in enumerate(shape))
+    return along == 1 and not {0, 1, None} & {*earlier} and steps.get(ITERATION, 0) != 0
 
 
 def _votes(value: Value, met: set[Value]) -> int:

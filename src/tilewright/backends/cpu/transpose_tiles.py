@@ -35,7 +35,7 @@ from tilewright.transforms.op_builder import OpBuilder
 Axes: TypeAlias = tuple[int, ...]
 """Axes of a tile in another order."""
 
-TURNED = (Broadcast, Constant, Load, Splat)
+TRANSPOSABLE = (Broadcast, Constant, Load, Splat)
 """Ops that give the same elements where their tiles are the other way round."""
 IN_ORDER = (InlineAsm, MapElementwise)
 """Ops on elements that may take several neighbours at a time."""
@@ -53,8 +53,8 @@ def transpose_tiles(module: Op) -> bool:
     for function in functions_of(module):
         order = _better_order(function)
         ops = [op for op in function.walk() if op is not function] if order else []
-        if order and all(_may_turn(op, order) for op in ops):
-            _turn(ops, order)
+        if order and all(_may_transpose(op, order) for op in ops):
+            _transpose(ops, order)
             changed = True
     return changed
 
@@ -86,16 +86,16 @@ def _axes_along(pointer: Value) -> list[int]:
     return [axis for axis, extent in enumerate(shape) if steps.get(axis) == 1 and extent >= fewest[axis]]
 
 
-def _may_turn(op: Op, order: Axes) -> bool:
+def _may_transpose(op: Op, order: Axes) -> bool:
     """Whether an op has no tile with the axes of `order`, or does not care which of them is the first."""
     ranks = {len(_shape(value)) for value in (*op.operands, *op.results)}
     if max(ranks, default=0) < len(order):
         return True
     has_elements = isinstance(op, Constant) and isinstance(op.value, Dense)
-    return max(ranks) == len(order) and not has_elements and _may_turn_tile(op, order)
+    return max(ranks) == len(order) and not has_elements and _may_transpose_tile(op, order)
 
 
-def _may_turn_tile(op: Op, order: Axes) -> bool:
+def _may_transpose_tile(op: Op, order: Axes) -> bool:
     """Whether an op with a tile that has the axes of `order` does not care which of them is the first."""
     match op:
         case ExpandDims():
@@ -107,7 +107,7 @@ def _may_turn_tile(op: Op, order: Axes) -> bool:
         case Store():
             return _lie_apart(op.pointer)
         case _:
-            is_transposed = isinstance(op, TURNED) or op.name.startswith(CONTROL)
+            is_transposed = isinstance(op, TRANSPOSABLE) or op.name.startswith(CONTROL)
             return is_transposed or (op.definition.elementwise and not isinstance(op, IN_ORDER))
 
 
@@ -167,8 +167,8 @@ def _reduces_merged(op: Op, order: Axes) -> bool:
     return isinstance(op, Reduce) and len(merged) == len(makers)
 
 
-def _turn(ops: list[Op], order: Axes) -> None:
-    """Turn all tiles of `ops`, of which each knows its axis from its operands."""
+def _transpose(ops: list[Op], order: Axes) -> None:
+    """Transpose all tiles of `ops`, of which each knows its axis from its operands."""
     tiles = [op for op in ops if _has(op, order)]
     folds = {op: _new_axis(op, order) for op in tiles if isinstance(op, Fold)}
     expanded = {op: _new_axes(op, order) for op in tiles if isinstance(op, ExpandDims)}

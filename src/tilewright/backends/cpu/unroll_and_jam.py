@@ -39,7 +39,7 @@ from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
 
 Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
-"""For each reduction and turn, values."""
+"""For each reduction and iteration, values."""
 Join: TypeAlias = Callable[[Reduce, int, list[Value]], Sequence[Value]]
 """A function of a reduction, an iteration and its values, which says what to go on with."""
 
@@ -61,7 +61,7 @@ class _Unrolled:
     """One loop that is being unrolled.
 
     Attributes:
-        turns: how many of its iterations become one.
+        factor: how many of its iterations become one.
         straight: these are all that there are.
         moves: the one iteration that is built takes the ops themselves, not copies of them.
         steps: addresses at the counter, from somewhere else; later iterations step on from that of the first one.
@@ -73,23 +73,23 @@ class _Unrolled:
         self.b, self.loop = builder, loop
         low, high, step = offset_of(loop.low), offset_of(loop.high), width_of(loop)
         self.low, self.high, self.step = low, high, step
-        self.turns = number_in(loop, UNROLL) or 1
-        if not (_is_multiple(high, self.turns * step) and _is_multiple(low, self.turns * step)):
-            self.turns = 1
-        self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
+        self.factor = number_in(loop, UNROLL) or 1
+        if not (_is_multiple(high, self.factor * step) and _is_multiple(low, self.factor * step)):
+            self.factor = 1
+        self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.factor * step
         self.combines = {op: Combine(in_order(op, loop)) for op in loop.reductions}
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
         self.steps = {op for op in loop.body.ops() if _is_step(op, loop)}
         self.counts = not self.steps.issuperset(loop.induction_variable.uses)
-        self.shared = self._shared() if self.turns > 1 else set()
-        self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
+        self.shared = self._shared() if self.factor > 1 else set()
+        self.moves = self.factor == 1 and not self.straight and None not in self.identities.values()
 
     def _shared(self) -> set[Op]:
         """The ops with the same results in all iterations that become one: quotients of the counter, and their users.
 
         Iterations store last, so what is loaded from one place is one number.
         """
-        found, width = set[Op](), self.turns * self.step
+        found, width = set[Op](), self.factor * self.step
         for op in self.loop.body.ops():
             if is_pure(op) or isinstance(op, Load):
                 is_quotient = _divides(op, self.loop.induction_variable, width)
@@ -109,43 +109,43 @@ class _Unrolled:
 
     def _straight(self) -> list[Value]:
         """All iterations one after the other; returns the results."""
-        return self._together(self._turns(self.loop.low, lambda reduction, turn, new: new), self.combines)
+        return self._together(self._iterations(self.loop.low, lambda reduction, iteration, new: new), self.combines)
 
     def _loop(self) -> list[Value]:
-        """The loop with fewer turns; returns the results."""
-        b, loop, width = self.b, self.loop, self.turns * self.step
+        """The loop with fewer iterations; returns the results."""
+        b, loop, width = self.b, self.loop, self.factor * self.step
         flip = None if loop.backwards is None else self._flip(loop.backwards, width)
 
-        def turns(index: Value, join: Join) -> list[Value]:
-            found = self._turns(index if flip is None else b.xor(index, flip), join)
+        def iterations(index: Value, join: Join) -> list[Value]:
+            found = self._iterations(index if flip is None else b.xor(index, flip), join)
             return [value for rows in found.values() for values in rows for value in values]
 
         low, nonempty = self.low, bool(self.combines)
         if None in self.identities.values():  # the first iterations are what sums begin with
-            carried = turns(loop.low, lambda reduction, turn, new: new)
+            carried = iterations(loop.low, lambda reduction, iteration, new: new)
             low, nonempty = offset_of(b.add(loop.low, width)), False
         else:
-            carried = [value for start in self.identities.values() for value in (start or ()) * self.turns]
+            carried = [value for start in self.identities.values() for value in (start or ()) * self.factor]
         with b.loop(low, self.high, width, carried=carried, nonempty=nonempty) as frame:
-            sums = self._by_turn(frame.carried)
-            frame.next = turns(frame.index, lambda r, turn, new: self.combines[r].apply(b, sums[r][turn], new))
-        return self._together(self._by_turn(frame.results), {op: Combine(op) for op in self.combines})
+            sums = self._by_iteration(frame.carried)
+            frame.next = iterations(frame.index, lambda r, n, new: self.combines[r].apply(b, sums[r][n], new))
+        return self._together(self._by_iteration(frame.results), {op: Combine(op) for op in self.combines})
 
     def _flip(self, backwards: Value, width: int) -> Value | None:
         """The bits that are exchanged in counters, so that the last one comes first where `backwards` holds."""
         is_power = isinstance(self.high, int) and self.low == 0 and self.high.bit_count() == width.bit_count() == 1
         return self.b.select(backwards, self.b.sub(self.loop.high, width), 0) if is_power else None
 
-    def _by_turn(self, values: Sequence[Value]) -> Found:
-        """The values that a loop carries, for each reduction and turn."""
+    def _by_iteration(self, values: Sequence[Value]) -> Found:
+        """The values that a loop carries, for each reduction and iteration."""
         rest = iter(values)
-        return {r: [[next(rest) for _ in r.values] for _ in range(self.turns)] for r in self.combines}
+        return {r: [[next(rest) for _ in r.values] for _ in range(self.factor)] for r in self.combines}
 
     def _together(self, found: Found, combines: Mapping[Reduce, Combine]) -> list[Value]:
         """The results of all iterations combined."""
-        return [value for r, turns in found.items() for value in combines[r].together(self.b, turns)]
+        return [value for r, iterations in found.items() for value in combines[r].together(self.b, iterations)]
 
-    def _turns(self, index: Value, join: Join) -> Found:
+    def _iterations(self, index: Value, join: Join) -> Found:
         """Build the iterations from `index` on, first what they compute, then what they store.
 
         Returns what `join` makes of the values of each reduction in each iteration.
@@ -154,23 +154,23 @@ class _Unrolled:
         found: Found = {reduction: [] for reduction in self.combines}
         stores: list[tuple[Op, dict[Value, Value]]] = []
         firsts: dict[Value, Value] = {}
-        for turn in range(self.turns):
+        for iteration in range(self.factor):
             mapping = dict[Value, Value]()
-            if turn == 0 or self.counts or self.straight:
-                mapping[self.loop.induction_variable] = b.add(index, turn * self.step)
+            if iteration == 0 or self.counts or self.straight:
+                mapping[self.loop.induction_variable] = b.add(index, iteration * self.step)
             if self.moves:
                 self.loop.induction_variable.replace_by(index)
             for op in ops:
                 b.location = op.location
                 if isinstance(op, Reduce):
-                    found[op].append(join(op, turn, [mapping.get(value, value) for value in op.values]))
+                    found[op].append(join(op, iteration, [mapping.get(value, value) for value in op.values]))
                 elif isinstance(op, WritesMemory):
                     stores.append((op, mapping))
-                elif turn and op in self.shared:
+                elif iteration and op in self.shared:
                     mapping.update((result, firsts[result]) for result in op.results)
-                elif turn and op in self.steps and not self.straight:
-                    mapping[op.result] = self._behind(firsts[op.result], turn, op.result.name)
-                elif not isinstance(op, Prefetch) or self._begins_line(op, turn):
+                elif iteration and op in self.steps and not self.straight:
+                    mapping[op.result] = self._later_address(firsts[op.result], iteration, op.result.name)
+                elif not isinstance(op, Prefetch) or self._begins_line(op, iteration):
                     self._copy(op, mapping)
             firsts = firsts or mapping
         for op, mapping in stores:
@@ -184,15 +184,15 @@ class _Unrolled:
         op.unlink()
         return op
 
-    def _behind(self, first: Value, turn: int, name: str | None) -> Value:
+    def _later_address(self, first: Value, iteration: int, name: str | None) -> Value:
         """The address of an iteration, from that of the first one."""
-        found = self.b.emit("tt.addptr", (first, self.b.number(turn * self.step)), first.type)
+        found = self.b.emit("tt.addptr", (first, self.b.number(iteration * self.step)), first.type)
         found.name = name
         return found
 
-    def _begins_line(self, op: Prefetch, turn: int) -> bool:
+    def _begins_line(self, op: Prefetch, iteration: int) -> bool:
         """Whether what the iteration asks for is not in the cache line of the iteration before."""
-        return turn * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
+        return iteration * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
 
     def _copy(self, op: Op, mapping: dict[Value, Value]) -> None:
         fold = _FOLDS.get(op.name) if self.straight else None

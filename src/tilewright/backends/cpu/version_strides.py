@@ -91,7 +91,7 @@ def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> 
 
 
 def _runs_of(nest: Nest, function: Func) -> str:
-    """The unit for which the grid runs `nest` once: "program", or "turn" of the loop around.
+    """The unit for which the grid runs `nest` once: "program", or "iteration" of the loop around.
 
     "" where that is not known, or where iterations may store to the same places again and again.
     """
@@ -100,11 +100,11 @@ def _runs_of(nest: Nest, function: Func) -> str:
         return "program" if is_public(function) else ""
     if not is_public(function) or not isinstance(loop, For):
         return ""
-    turns = loop.parent if PROGRAMS in loop.attributes else loop
-    if turns is None or turns.parent is not function:
+    outermost = loop.parent if PROGRAMS in loop.attributes else loop
+    if outermost is None or outermost.parent is not function:
         return ""
     stores = nest.body.ops_of(STORES)
-    return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
+    return "iteration" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
 
 
 def _moves(value: Value, loop: For) -> bool:

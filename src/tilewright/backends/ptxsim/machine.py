@@ -271,10 +271,10 @@ class Machine:
         mask = self.groups[at]
         if at == lowest or mask is None or self._in_vain >= PATIENCE:
             return at, self.groups.pop(at)
-        behind = np.zeros(self.warps, bool)
+        after = np.zeros(self.warps, bool)
         for other in order[: order.index(at)]:
-            behind |= np.reshape(self.groups[other], (-1, WARP)).any(axis=1)
-        free = mask & ~np.repeat(behind, WARP)
+            after |= np.reshape(self.groups[other], (-1, WARP)).any(axis=1)
+        free = mask & ~np.repeat(after, WARP)
         if not free.any():
             return lowest, self.groups.pop(lowest)
         if (free == mask).all():

@@ -88,8 +88,8 @@ class _Orderer:
     def _in_order(self, nodes: list[int], following: Mapping[int, list[int]]) -> Iterator[int]:
         """The blocks so that each stands behind those that lead to it, and what is in one loop in a row."""
         leading = _reversed(nodes, following)
-        behind, before = _reached(nodes[::-1], following), _reached(nodes, leading)
-        loops = {node: behind[node] & before[node] | 1 << node for node in nodes}
+        after, before = _reached(nodes[::-1], following), _reached(nodes, leading)
+        loops = {node: after[node] & before[node] | 1 << node for node in nodes}
         first: dict[int, int] = {}
         for node in nodes:
             first.setdefault(loops[node], node)

@@ -49,9 +49,9 @@ class Flow:
         starts = sorted(self._starts())
         self.block_of: list[Point] = []
         self.ending: dict[Point, int] = {}
-        for start, behind in zip(starts, [*starts[1:], len(code)], strict=True):
-            self.block_of += [start] * (behind - start)
-            self.ending[start] = behind - 1
+        for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+            self.block_of += [start] * (end - start)
+            self.ending[start] = end - 1
         self.entry = self.thread(0)
         raw = self._reachable()
         self._back = _back_edges(raw, self.entry)
@@ -60,7 +60,7 @@ class Flow:
         self.exits = {header: self._exit(header, raw) for header in (*self.loops, *counted)}
         self.successors = {block: [self._forward(block, to) for to in after] for block, after in raw.items()}
         self.breaks = self._breaks()
-        self.successors |= {latch(header): [self.behind(header)] for header in self.loops}
+        self.successors |= {latch(header): [self.exit_of(header)] for header in self.loops}
         self.predecessors: dict[Point, set[Point]] = {point: set() for point in (*self.successors, self.end)}
         for point, ways in self.successors.items():
             for to in ways:
@@ -82,7 +82,7 @@ class Flow:
                 break
         return at
 
-    def behind(self, header: Point) -> Point:
+    def exit_of(self, header: Point) -> Point:
         """The point where the program goes on after a loop that was left by `break`; END where only `return` is."""
         if header in self.breaks:
             return self.breaks[header]

@@ -35,7 +35,7 @@ class ProgramText:
 
     def says_constant(self, store: FileLocation) -> bool:
         """Whether the text goes on with `: tl.constexpr` behind a store."""
-        return _CONSTANT.match(self._behind(store)) is not None
+        return _CONSTANT.match(self._rest_after(store)) is not None
 
     def declares_constant(self, store: FileLocation, name: str) -> bool:
         """Whether a line of the function above a store says `name: tl.constexpr`, without a value."""
@@ -43,7 +43,7 @@ class ProgramText:
 
     def is_named_expression(self, store: FileLocation) -> bool:
         """Whether the text goes on with `:=` behind a store."""
-        return _NAMED.match(self._behind(store)) is not None
+        return _NAMED.match(self._rest_after(store)) is not None
 
     def at(self, place: FileLocation, start: int, end: int | None = None) -> str:
         """The text of a place's line, counted from the place's column; "" if unknown."""
@@ -56,5 +56,5 @@ class ProgramText:
             return text[column + start : stop]
         return text.encode()[column + start : stop].decode(errors="replace")
 
-    def _behind(self, place: FileLocation) -> str:
+    def _rest_after(self, place: FileLocation) -> str:
         return self.at(place, place.end_column - place.column)

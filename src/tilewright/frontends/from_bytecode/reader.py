@@ -120,19 +120,19 @@ class Reader(StackMachine):
         *outer, header = self._open
         if at in self._latches[-1]:
             return True
-        if at == self._behind(header):
+        if at == self._exit_of(header):
             self.put_leave(BREAK, len(self._open), self._where)
         elif at == self._flow.end:
             self.put_return(self.constant(None), len(self._open), self._where)
-        elif any(at in latches for latches in self._latches) or any(at == self._behind(header) for header in outer):
+        elif any(at in latches for latches in self._latches) or any(at == self._exit_of(header) for header in outer):
             self.refuse("a condition of this form")
         else:
             return False
         return True
 
-    def _behind(self, header: Point) -> Point:
+    def _exit_of(self, header: Point) -> Point:
         """The point behind a loop, whose condition may stand at its top and at its end."""
-        return self._flow.behind(self._twins.get(header, header))
+        return self._flow.exit_of(self._twins.get(header, header))
 
     def _block(self, at: int, stop: Point) -> Point | None:
         """Read a block from instruction `at` on; where control goes then, None if nowhere."""
@@ -168,7 +168,7 @@ class Reader(StackMachine):
         """`return`, or a `break` after which the function ends."""
         value = self.pop()
         is_break = self._flow.statements.get(instruction.positions) == "break"
-        if is_break and self._open and self._behind(self._open[-1]) == self._flow.end:
+        if is_break and self._open and self._exit_of(self._open[-1]) == self._flow.end:
             self.put_leave(BREAK, len(self._open), self._where)
         else:
             self.put_return(value, len(self._open), self._where)
@@ -365,13 +365,13 @@ class Reader(StackMachine):
 
     def _else(self, header: Point, loop: hir.For | hir.While, exit: Point, stop: Point) -> Point | None:
         """The `else` of a loop, if it has one; where the program goes on, None if nowhere."""
-        behind, left = self._behind(header), hir.left_variable(len(self._open) + 1)
+        after, left = self._exit_of(header), hir.left_variable(len(self._open) + 1)
         has_break = self._twins.get(header, header) in self._flow.breaks and left in loop.body.stores
-        if behind == exit or not has_break:
+        if after == exit or not has_break:
             return exit
         test = self.put_load(left, loop.location)
         self._where = loop.location
-        return self._sides(Group(Leaf(0, 0, "truth"), behind, exit, frozenset(), behind, False), test, stop)
+        return self._sides(Group(Leaf(0, 0, "truth"), after, exit, frozenset(), after, False), test, stop)
 
     def _read_iteration(self, header: Point, at: int) -> None:
         """The body of a loop, from instruction `at` to the latch."""
@@ -448,7 +448,7 @@ class Reader(StackMachine):
                 return self._after_loop(header, hir.While(test, value, body, where), exit, stop)
         body = self.block(lambda: self._inside(header, header, None))
         loop = hir.While(hir.Block(()), self.constant(True), body, where)
-        return self._after_loop(header, loop, self._behind(header), stop)
+        return self._after_loop(header, loop, self._exit_of(header), stop)
 
     # Comprehensions
 

@@ -87,10 +87,10 @@ def _allocate(function: Op) -> int:
 
 def _lives(function: Op, allocations: list[TmemAlloc]) -> dict[TmemAlloc, Interval]:
     """The live range of each buffer, under any of its names."""
-    behind = propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
+    allocations_of = propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
     ranges = LiveRanges(function)
     lives: dict[TmemAlloc, Interval] = {}
-    for value, owners in behind.items():
+    for value, owners in allocations_of.items():
         live = ranges.of(value)
         for owner in owners:
             lives[owner] = lives[owner].joined(live) if owner in lives else live

@@ -23,8 +23,8 @@ from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Use, tr
 from tilewright.transforms.gpu.layout_transfer import MATRIX, VIEWS, layout_of_operands, tile_layout
 from tilewright.transforms.gpu.rematerialization import Rematerialization, conversion_cost, is_worthwhile, wanted_layout
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tile_ops import converted_behind, with_layout
-from tilewright.transforms.matching import is_behind
+from tilewright.transforms.gpu.tile_ops import converted_after, with_layout
+from tilewright.transforms.matching import is_after
 
 STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)
 """Ops that move nothing between threads, besides elementwise ones."""
@@ -168,7 +168,7 @@ def _convert_at(
 ) -> None:
     mapping: dict[Value, Value] = {}
     for value in ends:
-        mapping[value] = converted_behind(value, found.layouts[value])
+        mapping[value] = converted_after(value, found.layouts[value])
         found.values.pop(value, None)
     for result, (terminator, index) in edges:
         value = terminator.operands[index]
@@ -198,7 +198,7 @@ def hoist_to_loads(work: Rematerialization, conversion: ConvertLayout) -> bool:
         return False
     mapping = {}
     for value in loaded:
-        mapping[value] = converted_behind(value, found.layouts[value])
+        mapping[value] = converted_after(value, found.layouts[value])
         del found.values[value]
     work.rewrite(found, conversion, mapping)
     return True
@@ -223,4 +223,4 @@ def _takes_registers(dot: DotLike) -> bool:
 def _comes_after(op: Op, earlier: Op) -> bool:
     """Whether `op` stands behind `earlier`, or what that is in, in the same block."""
     around = ancestor_in(earlier, op.block)
-    return around is not None and is_behind(op, around)
+    return around is not None and is_after(op, around)

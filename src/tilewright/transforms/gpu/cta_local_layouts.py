@@ -220,7 +220,7 @@ def _factors(module: Op) -> Iterator[Factor]:
     for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         if num_ctas(layout_of(dot.result)) > 1:
             for side, value in enumerate((dot.a, dot.b)):
-                operand, (load, transposes) = layout_of(value), _load_behind(value)
+                operand, (load, transposes) = layout_of(value), _load_after(value)
                 if load is not None and isinstance(operand, DotOperand):
                     yield Factor(dot, side, load, transposes, operand)
 
@@ -241,7 +241,7 @@ def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
         yield factor
 
 
-def _load_behind(value: Value) -> tuple[Load | DescriptorLoad | None, tuple[Trans, ...]]:
+def _load_after(value: Value) -> tuple[Load | DescriptorLoad | None, tuple[Trans, ...]]:
     """The load that gives an operand, with the transpositions behind it, if nothing else uses it on the way."""
     op, transposes = value.op, list[Trans]()
     while isinstance(op, (ConvertLayout, Trans)) and has_one_use(op.result):

@@ -30,7 +30,7 @@ from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.loop_fusion import Fusion, Inner, Place
 from tilewright.transforms.licm import hoist_out_of
-from tilewright.transforms.matching import is_behind, is_inside
+from tilewright.transforms.matching import is_after, is_inside
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -160,7 +160,7 @@ def _sink(outer: For, inner: For) -> None:
         before = op.previous
         users = {ancestor_in(user, body) for result in op.results for user in result.uses}
         can_wait = op.results and is_pure(op) and not isinstance(op, DotLike)
-        if can_wait and all(is_behind(user, inner) for user in users):
+        if can_wait and all(is_after(user, inner) for user in users):
             op.unlink()
             body.insert(op, place)
             place = op

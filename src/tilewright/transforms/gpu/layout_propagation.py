@@ -38,7 +38,7 @@ from tilewright.transforms.gpu.layout_transfer import (
     layout_of_results,
     tile_layout,
 )
-from tilewright.transforms.gpu.tile_ops import converted_behind, with_layout
+from tilewright.transforms.gpu.tile_ops import converted_after, with_layout
 from tilewright.transforms.matching import uses_of
 
 Candidates = dict[Value, dict[Distributed, None]]
@@ -238,7 +238,7 @@ class _Rewriting:
         """`value` in `layout`."""
         if tile_layout(value) in (layout, None):
             return value
-        return converted_behind(value, layout)
+        return converted_after(value, layout)
 
 
 def _wanted_from_yield(op: Yield) -> list[Value]:

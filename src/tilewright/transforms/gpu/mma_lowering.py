@@ -78,10 +78,10 @@ def _wait_for(product: TensorCoreMma) -> None:
     ops.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
     _add_barrier(product, barrier, ops.literal(1, i1))
     product.attributes = {**product.attributes, "is_async": UNIT}
-    behind = TileOps.behind(product)
+    after = TileOps.after(product)
     # There are no further buffers that must live so long.
-    behind.op("ttng.wait_barrier", [barrier, ops.literal(0, i32), [product.predicate], []])
-    behind.op("ttng.inval_barrier", (barrier,))
+    after.op("ttng.wait_barrier", [barrier, ops.literal(0, i32), [product.predicate], []])
+    after.op("ttng.inval_barrier", (barrier,))
 
 
 # Scales
@@ -119,10 +119,10 @@ def _copy(ops: TileOps, scale: Value, memory: Value, predicate: Value) -> None:
 
 def _merge_commits(product: TensorCoreMma) -> None:
     """Barriers that are signalled right behind the product are signalled by it."""
-    for commit in list(_commits_behind(product)):
+    for commit in list(_commits_after(product)):
         barrier, predicate = commit.barrier, commit.predicate
         needed = [barrier] if predicate is None else [barrier, predicate]
-        late = _computed_behind(product, needed)
+        late = _computed_after(product, needed)
         if late is None:
             return
         at = TileOps(product)
@@ -133,7 +133,7 @@ def _merge_commits(product: TensorCoreMma) -> None:
         commit.erase()
 
 
-def _commits_behind(product: TensorCoreMma) -> Iterator[TensorCoreCommit]:
+def _commits_after(product: TensorCoreMma) -> Iterator[TensorCoreCommit]:
     """Commits for this product: nothing but pure ops is between it and them."""
     mine = product.predicate
     always = bool(constant_of(mine))
@@ -155,20 +155,20 @@ def _read_buffers(product: TensorCoreMma) -> list[Value]:
     return [value for value in values if isinstance(value.type, MemDescType) and value.type.space != TENSOR_MEMORY]
 
 
-def _computed_behind(product: Op, values: list[Value]) -> list[Op] | None:
+def _computed_after(product: Op, values: list[Value]) -> list[Op] | None:
     """The ops behind `product` that compute `values`, in order; None if one of them cannot stand before it."""
-    behind = list(following(product))
+    after = list(following(product))
     found: set[Op] = set()
     waiting = list(values)
     while waiting:
         maker = waiting.pop().op
-        if maker is None or maker not in behind or maker in found:
+        if maker is None or maker not in after or maker in found:
             continue
         if not is_pure(maker):
             return None
         found.add(maker)
         waiting += maker.operands
-    return [op for op in behind if op in found]
+    return [op for op in after if op in found]
 
 
 def hoist_barriers(module: Op) -> bool:
@@ -215,6 +215,6 @@ def _hoist(life: _Life) -> None:
     at_end = TileOps(block.terminator)
     other = at_end.compute("arith.xori", phase, at_end.literal(1, i32))
     block.terminator.set_operands([*block.terminator.operands, other])
-    TileOps.behind(loop).op("ttng.inval_barrier", (barrier,), (), remove.attributes)
+    TileOps.after(loop).op("ttng.inval_barrier", (barrier,), (), remove.attributes)
     for op in (remove, init, alloc):
         op.erase()

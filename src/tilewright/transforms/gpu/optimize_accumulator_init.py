@@ -79,8 +79,8 @@ def _is_alone(alloc: TmemAlloc, product: TensorCoreMma) -> bool:
     users = [user for user in alloc.results[0].uses if user is not product]
     if not constant_of(product.predicate):
         return False
-    behind = set(following(product))
-    return all(isinstance(user, TmemLoad) and user in behind for user in users)
+    after = set(following(product))
+    return all(isinstance(user, TmemLoad) and user in after for user in users)
 
 
 def _start_without_accumulator(product: Adding, loop: For) -> bool:
@@ -184,7 +184,7 @@ def _clear_result(loop: For, number: int, flag: Value) -> None:
     result = loop.results[number]
     users = list(result.uses)
     if users:
-        after = TileOps.behind(loop)
+        after = TileOps.after(loop)
         sum = after.emit("arith.select", (flag, result, after.literal(0, result.type)), result.type)
         for user in users:
             user.set_operands([sum if operand is result else operand for operand in user.operands])

@@ -69,7 +69,7 @@ def optimize_thread_locality(module: Op) -> bool:
             changed |= _gather_in_warps(op)
     for reduction in [op for op in module.walk() if isinstance(op, Reduce)]:
         if _is_reduced_in_loop(reduction):
-            _reduce_behind_loop(reduction)
+            _reduce_after_loop(reduction)
             changed = True
     return changed
 
@@ -170,7 +170,7 @@ def _only_user(value: Value) -> Op | None:
     return user if count == 1 else None
 
 
-def _reduce_behind_loop(op: Reduce) -> None:
+def _reduce_after_loop(op: Reduce) -> None:
     loop, update = typed(op.parent, For), _only_user(op.result)
     assert update is not None, "one op adds its result up"
     block = loop.body
@@ -211,12 +211,12 @@ def _constant_of(op: Reduce, start: Value, type: TensorType) -> Value:
     combine, constant = _combiner(op), start.op
     assert combine is not None, "the combiner was checked"
     assert constant is not None, "the loop starts with a constant"
-    return OpBuilder.behind(constant).constant(NEUTRAL[combine.name], type)
+    return OpBuilder.after(constant).constant(NEUTRAL[combine.name], type)
 
 
 def _reduction(op: Reduce, parts: TensorType, result: Type) -> Op:
     """The reduction `op` of its operands in the shape `parts`, right behind it."""
-    at, words = OpBuilder.behind(op), {"allow_reorder": True, "efficient_layout": True}
+    at, words = OpBuilder.after(op), {"allow_reorder": True, "efficient_layout": True}
     views = [at.emit("tt.reshape", (value,), parts, {**words}) for value in op.sources]
     new = op.clone()
     new.set_operands(views)
@@ -235,7 +235,7 @@ def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result:
     rest.result.type = TensorType(rows, result.type.scalar, Slice(op.axis, parent).text)
     back = Op.create("ttg.convert_layout", rest.results, (result.type,), location=op.location)
     total = update.clone({op.result: back.result, loop.carried[place]: start})
-    at = OpBuilder.behind(loop)
+    at = OpBuilder.after(loop)
     for new in (rest, back, total):
         at.insert(new)
     for index, value in enumerate(user.operands):

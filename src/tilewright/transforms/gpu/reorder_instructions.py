@@ -38,12 +38,12 @@ def reorder_instructions(module: Op) -> bool:
     return changed
 
 
-def _place(op: Op, behind: Op) -> bool:
+def _place(op: Op, after: Op) -> bool:
     """Put `op` right behind another op; False if it stands there."""
-    if op.previous is behind:
+    if op.previous is after:
         return False
     op.unlink()
-    OpBuilder.behind(behind).insert(op)
+    OpBuilder.after(after).insert(op)
     return True
 
 

@@ -20,10 +20,10 @@ from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import nvmma_for
 from tilewright.transforms.gpu.tile_ops import (
-    converted_behind,
+    converted_after,
     distributed_of,
     layout_of,
-    put_behind,
+    put_after,
     workers_of,
 )
 
@@ -84,7 +84,7 @@ def in_shared_memory(
     value = _divided(before_conversions(value), cga)
     tile = tile_type(value)
     shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)
-    return put_behind(
+    return put_after(
         value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),))
     )
 
@@ -96,10 +96,10 @@ def _divided(value: Value, cga: Bases) -> Value:
         return value
     if isinstance(layout, Blocked):
         kept = (layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order)
-        return converted_behind(value, Blocked(*kept, cga))
+        return converted_after(value, Blocked(*kept, cga))
     shape, (user, *_) = tile_type(value).shape, value.uses
     order = memory_order(distributed_of(value), shape)
-    return converted_behind(value, fill_cta(shape, (1,) * len(shape), order, workers_of(user), cga))
+    return converted_after(value, fill_cta(shape, (1,) * len(shape), order, workers_of(user), cga))
 
 
 def with_stop_in_shared_memory(scale: Value) -> Value:
@@ -115,8 +115,8 @@ def with_stop_in_shared_memory(scale: Value) -> Value:
     tile = tile_type(loaded)
     layout = NvmmaShared(0, False, tile.bits, False, len(tile.shape), cga_layout(layout_of(loaded)))
     buffer = Op.create("ttg.local_alloc", (), (MemDescType(tile.shape, tile.element, layout.text),))
-    kept = put_behind(loaded, buffer)
-    again = put_behind(kept, Op.create("ttg.local_load", (kept,), (tile,)))
+    kept = put_after(loaded, buffer)
+    again = put_after(kept, Op.create("ttg.local_load", (kept,), (tile,)))
     loaded.replace_by(again)
     buffer.set_operands([loaded])
     return again if scale is loaded else scale

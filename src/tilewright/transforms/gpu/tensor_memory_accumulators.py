@@ -70,7 +70,7 @@ from tilewright.transforms.carried_values import add_carried, drop_carried, drop
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
-from tilewright.transforms.matching import constant_of, has_one_use, is_behind, is_inside
+from tilewright.transforms.matching import constant_of, has_one_use, is_after, is_inside
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -122,7 +122,7 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     changed = load.results[0] is not result
     others = [user for user in alloc.results[0].uses if user is not load]
     adds = all(
-        isinstance(user, TensorCoreMma) and user.block is loop.body and not is_behind(user, load) for user in others
+        isinstance(user, TensorCoreMma) and user.block is loop.body and not is_after(user, load) for user in others
     )
     is_whole = load.block is loop.body and not list(load.results[1].uses)
     # A branch that changes the sum may hand it on as it is, too.
@@ -158,7 +158,7 @@ def _last_load(alloc: TmemAlloc) -> TmemLoad | None:
     loads = [user for user in alloc.results[0].uses if isinstance(user, TmemLoad)]
     products = [user for user in alloc.results[0].uses if isinstance(user, TensorCoreMma)]
     is_last = len(loads) == 1 and all(user.block is loads[0].block for user in products)
-    return loads[0] if is_last and all(is_behind(loads[0], user) for user in products) else None
+    return loads[0] if is_last and all(is_after(loads[0], user) for user in products) else None
 
 
 def _is_started(alloc: TmemAlloc, argument: Value) -> bool:
@@ -189,7 +189,7 @@ def _hoist(accumulator: _Accumulator) -> None:
         operands = (memory, [load.results[1]], end.operands[number], back.constant(1, i1))
         last = back.op("ttng.tmem_store", operands, [async_token]).results[0]
     end.set_operands([*end.operands, last])
-    after = TileOps.behind(loop).op(
+    after = TileOps.after(loop).op(
         "ttng.tmem_load", (memory, loop.results[-1]), [result.type for result in load.results], load.attributes
     )
     loop.results[number].replace_by(after.results[0])

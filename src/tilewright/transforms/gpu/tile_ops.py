@@ -120,17 +120,17 @@ def convert_result(value: Value, wanted: Type) -> None:
     converted.set_operands([value])
 
 
-def converted_behind(value: Value, layout: Encoding) -> Value:
+def converted_after(value: Value, layout: Encoding) -> Value:
     """A conversion of `value` to `layout`, right behind what makes it."""
-    return put_behind(value, Op(OPS["ttg.convert_layout"], (value,), (with_layout(value.type, layout),)))
+    return put_after(value, Op(OPS["ttg.convert_layout"], (value,), (with_layout(value.type, layout),)))
 
 
-def put_behind(value: Value, op: Op) -> Value:
+def put_after(value: Value, op: Op) -> Value:
     """The result of `op`, put where `value` is known from on."""
     owner = value.owner
     if isinstance(owner, Op):
         op.location = owner.location
-        return OpBuilder.behind(owner).insert(op).result
+        return OpBuilder.after(owner).insert(op).result
     return owner.insert(op, owner.first).result
 
 

@@ -24,7 +24,17 @@ from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_wo
 from tilewright.backends.cpu.dot.packing_choice import are_apart, packing_pays_off
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import Result, asks_both, at_any_step, prefetch_shares, until_the_result
-from tilewright.backends.cpu.dot.spec import DotSpec, MergedProducts, Offset, Prefetch, behind, carry, each, plus, times
+from tilewright.backends.cpu.dot.spec import (
+    DotSpec,
+    MergedProducts,
+    Offset,
+    Prefetch,
+    advance,
+    carry,
+    each,
+    plus,
+    times,
+)
 from tilewright.backends.cpu.dot.tiles import blocks_by_tiles
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -88,7 +98,7 @@ def lower_dot(
     prefetch = at_any_step(ops, spec, prefetch, None if kept is None else kept[1])
     rows = _rows(ops, target, plan, a, workspace)
     further = _next_right(ops, plan, b, prefetch, goes_on)
-    space = (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept
+    space = (advance(ops, workspace, plan.a_bytes), None) if kept is None else kept
     panels = _panels(ops, target, plan, b, space, further)
     if plan.by.tiles:
         columns, _ = _columns(ops, plan)
@@ -185,7 +195,7 @@ def _panels(
     along = stride if spec.b_transposed else times(ops, spec.b_step, by.element_bytes)
     width = times(ops, shape.columns, along)
     if not plan.packs_b:
-        return lambda p: Panel(behind(ops, b, p, width), stride, further=further)
+        return lambda p: Panel(advance(ops, b, p, width), stride, further=further)
 
     space, is_there = packed
     sums_at = plan.panel_bytes if by.biased else None
@@ -214,8 +224,8 @@ def _panels(
     start, panel_bytes, step_bytes = place
 
     def panel(p: Offset) -> Panel:
-        pointer = behind(ops, start, p, panel_bytes)
-        sums = None if sums_at is None else behind(ops, pointer, sums_at)
+        pointer = advance(ops, start, p, panel_bytes)
+        sums = None if sums_at is None else advance(ops, pointer, sums_at)
         return Panel(pointer, step_bytes, sums, further)
 
     return panel
@@ -283,7 +293,7 @@ def _blocks(
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
         here = _rows_from(ops, plan, rows, first)
-        start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
+        start, one = advance(ops, c, first, row_bytes), replace(shape, vectors=1)
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
         def parts(first: Offset, p: Offset) -> Parts | None:
@@ -299,7 +309,7 @@ def _blocks(
         with each(ops, whole, nonempty=spec.columns is None) as p:
             if soon:
                 fetch(p, ahead, result)
-            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init, plan.adds_last)
+            place = Block(advance(ops, start, p, width), row_bytes, spec.zero_init, plan.adds_last)
             product(shape, panel=panel(p), block=place, parts=parts(first, p))
         if rest_of_columns == 0:
             return
@@ -307,8 +317,8 @@ def _blocks(
             if asks_both(soon) and goes_on is not None:
                 with ops.branch(goes_on) as branch, branch.then():
                     fetch(whole, soon[:1])
-            near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
-            part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
+            near = advance(ops, advance(ops, start, whole, width), v, one.columns * c_bytes)
+            part = panel(whole).advance(ops, times(ops, v, one.columns * by.word_bytes))
             place = Block(near, row_bytes, spec.zero_init, by.group > 1)
             product(one, panel=part, block=place)
 
@@ -346,7 +356,7 @@ def _rows_from(ops: LoopBuilder, plan: Plan, rows: Rows, first: Offset) -> Rows:
     """The rows of A from `first` on; the last one that counts stands for those behind it."""
     count = plan.spec.rows
     last = ops.sub(count, plus(ops, first, 1)) if count is not None and plan.cuts_a else None
-    return replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+    return replace(rows, pointer=advance(ops, rows.pointer, first, rows.row_bytes), last=last)
 
 
 def _half_block(
@@ -368,16 +378,16 @@ def _half_block(
     c_bytes, bits = by.accumulator.bits // 8, plan.shape.vectors.bit_length() - 1
     first = times(ops, number, plan.shape.rows)
     here = _rows_from(ops, plan, rows, first)
-    start, offsets = behind(ops, c, first, spec.c_stride * c_bytes), here.offsets(ops, one.rows)
+    start, offsets = advance(ops, c, first, spec.c_stride * c_bytes), here.offsets(ops, one.rows)
 
     whole, rest = columns
     count = plus(ops, times(ops, whole, plan.shape.vectors), rest)
     with each(ops, count, nonempty=spec.columns is None) as v:
         at = ops.number(v)
-        part = panel(ops.lshr(at, bits)).behind(
+        part = panel(ops.lshr(at, bits)).advance(
             ops, times(ops, ops.and_(at, plan.shape.vectors - 1), one.columns * by.word_bytes)
         )
-        near = behind(ops, start, v, one.columns * c_bytes)
+        near = advance(ops, start, v, one.columns * c_bytes)
         place = Block(near, spec.c_stride * c_bytes, spec.zero_init, by.group > 1)
         block_of_c(ops, by, one, groups=plan.depth, rows=here, row_offsets=offsets, panel=part, block=place)
 
@@ -400,11 +410,11 @@ def _row_by_row(
     c_bytes = by.accumulator.bits // 8
 
     with each(ops, count, nonempty=False) as r:
-        here = replace(rows, pointer=behind(ops, rows.pointer, r, rows.row_bytes))
-        start = behind(ops, c, r, spec.c_stride * c_bytes)
+        here = replace(rows, pointer=advance(ops, rows.pointer, r, rows.row_bytes))
+        start = advance(ops, c, r, spec.c_stride * c_bytes)
         with each(ops, spec.n // shape.columns) as p:
             part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
-            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init, by.group > 1)
+            place = Block(advance(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init, by.group > 1)
             block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
 
 
@@ -427,8 +437,8 @@ def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Va
     b_step, b_column = _strides(ops, spec.b_type, spec.b_stride, transposed=spec.b_transposed)
 
     def element(i: Offset, j: Offset) -> None:
-        row, column = behind(ops, a, i, a_row), behind(ops, b, j, b_column)
-        place = behind(ops, behind(ops, c, i, spec.c_stride * acc_bytes), j, acc_bytes)
+        row, column = advance(ops, a, i, a_row), advance(ops, b, j, b_column)
+        place = advance(ops, advance(ops, c, i, spec.c_stride * acc_bytes), j, acc_bytes)
 
         def step(p: Offset, carried: list[Value]) -> list[Value]:
             left = _widened(ops, spec.a_type, row, times(ops, p, a_step), acc, biased=spec.a_biased)

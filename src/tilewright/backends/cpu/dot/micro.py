@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
-from tilewright.backends.cpu.dot.spec import Offset, behind, carry, times
+from tilewright.backends.cpu.dot.spec import Offset, advance, carry, times
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL, CpuCosts
 from tilewright.backends.llvm.machine import Target
@@ -118,13 +118,13 @@ class Panel:
 
     def fetch_further(self, ops: LoopBuilder, group: Value, bytes: int) -> None:
         """Fetch what is read next where this panel has the `bytes` at `group`."""
-        next = behind(ops, group, self.further or 0)
+        next = advance(ops, group, self.further or 0)
         for place in range(0, bytes, CACHE_LINE):
             ops.prefetch(next, place, locality=SECOND_LEVEL)
 
-    def behind(self, ops: LoopBuilder, bytes: Offset) -> Panel:
+    def advance(self, ops: LoopBuilder, bytes: Offset) -> Panel:
         """The part of a panel without sums from the column `bytes` behind the first one on."""
-        return Panel(behind(ops, self.pointer, bytes), self.step_bytes)
+        return Panel(advance(ops, self.pointer, bytes), self.step_bytes)
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class Parts:
         return self._place(ops, part, 1, self.panel)
 
     def _place(self, ops: LoopBuilder, part: Offset, number: int, bytes: Offset) -> Value:
-        address = ops.load(i64, behind(ops, self.table, part, 16), 8 * number, align=8)
-        return behind(ops, ops.emit("tt.int_to_ptr", (address,), BYTES), bytes)
+        address = ops.load(i64, advance(ops, self.table, part, 16), 8 * number, align=8)
+        return advance(ops, ops.emit("tt.int_to_ptr", (address,), BYTES), bytes)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def block_of_c(
             for column in columns:
                 sums[at] = by.accumulate(ops, sums[at], word, column)
                 at += 1
-        return [behind(ops, a, rows.step_bytes), behind(ops, b, panel.step_bytes), *sums]
+        return [advance(ops, a, rows.step_bytes), advance(ops, b, panel.step_bytes), *sums]
 
     if parts is None:
         _, _, *sums = carry(ops, groups, step, [rows.pointer, panel.pointer, *starts])
@@ -262,7 +262,7 @@ def _corrections(ops: LoopBuilder, by: Arithmetic, shape: Shape, parts: Parts, c
     """The corrections of the panels of all parts together, vector by vector."""
 
     def add(number: Offset, carried: list[Value]) -> list[Value]:
-        place = behind(ops, parts.panel_of(ops, number), parts.sums_at or 0)
+        place = advance(ops, parts.panel_of(ops, number), parts.sums_at or 0)
         more = _load_all(ops, by, shape, place, columns)
         return [ops.add(held, value) for held, value in zip(carried, more, strict=True)]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
-from tilewright.backends.cpu.dot.spec import Offset, behind, carry, each, times
+from tilewright.backends.cpu.dot.spec import Offset, advance, carry, each, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.vector import wide_type
@@ -79,7 +79,7 @@ class Packed:
         """The part from vector number `index` · `vectors` on: whole panels, or a part of the only one."""
         whole = max(1, vectors // self.panel_vectors)
         step = whole * self.panel_step if vectors >= self.panel_vectors else vectors * self.lanes * word_bytes
-        return replace(self, pointer=behind(ops, self.pointer, index, step), panels=whole)
+        return replace(self, pointer=advance(ops, self.pointer, index, step), panels=whole)
 
 
 Combine = Callable[[Value], list[Value]]
@@ -109,7 +109,7 @@ def stream(
         for place, value in zip(places, words, strict=True):
             ops.store(value, at, place, align=by.element_bytes)
         sums = [add_columns(ops, by, held, value) for held, value in zip(sums, words, strict=False)]
-        return [behind(ops, here, step_bytes), behind(ops, at, into.columns * by.word_bytes), *sums]
+        return [advance(ops, here, step_bytes), advance(ops, at, into.columns * by.word_bytes), *sums]
 
     carried = [source, into.pointer, *starts]
     if isinstance(into.groups, int) and into.groups * vectors <= UNROLLED:
@@ -179,11 +179,11 @@ def interleave_rows(
         return [ops.bitcast(value, by.operand(lanes)) for value in words]
 
     def combine(start: Value) -> list[Value]:
-        starts = [behind(ops, start, v * lanes * by.element_bytes) for v in range(0, vectors, together)]
+        starts = [advance(ops, start, v * lanes * by.element_bytes) for v in range(0, vectors, together)]
         return [words for here in starts for words in words_of(here)]
 
     with each(ops, into.vectors // vectors) as c:
-        first = behind(ops, source, c, vectors * lanes * by.element_bytes)
+        first = advance(ops, source, c, vectors * lanes * by.element_bytes)
         part = into.part(ops, c, vectors, by.word_bytes)
         stream(ops, by, first, part, vectors=vectors, step_bytes=times(ops, by.group, row_bytes), combine=combine)
 
@@ -209,18 +209,18 @@ def _interleaved(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: in
 
 
 def _zipped(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: int) -> list[Value]:
-    """As `_interleaved`, by instructions that take lanes of two registers in turns: zip1, zip2 of AArch64."""
-    found = _in_turns(ops, rows, lanes * vectors)
+    """As `_interleaved`, by instructions that take lanes of two registers alternately: zip1, zip2 of AArch64."""
+    found = _interleaved_by_halves(ops, rows, lanes * vectors)
     step = len(found) // vectors
     return [ops.concat(found[start : start + step]) for start in range(0, len(found), step)]
 
 
-def _in_turns(ops: LoopBuilder, rows: list[Value], width: int) -> list[Value]:
+def _interleaved_by_halves(ops: LoopBuilder, rows: list[Value], width: int) -> list[Value]:
     """Lane 0 of every row, lane 1 of every row, … in as many vectors of `width` lanes."""
     if len(rows) == 1:
         return rows
     indices = [lane for pair in zip(range(width), range(width, 2 * width), strict=True) for lane in pair]
-    pairs = zip(*(_in_turns(ops, rows[parity::2], width) for parity in (0, 1)), strict=True)
+    pairs = zip(*(_interleaved_by_halves(ops, rows[parity::2], width) for parity in (0, 1)), strict=True)
     return [ops.shuffle(a, b, half) for a, b in pairs for half in (indices[:width], indices[width:])]
 
 
@@ -282,11 +282,11 @@ def _copy_vectors(
     vector_bytes = into.lanes * step * by.word_bytes
 
     def combine(start: Value) -> list[Value]:
-        pointers = [behind(ops, start, v * vector_bytes) for v in range(vectors)]
+        pointers = [advance(ops, start, v * vector_bytes) for v in range(vectors)]
         return [ops.spaced_load(by.operand(into.lanes), p, step, align=by.element_bytes) for p in pointers]
 
     with each(ops, into.vectors // vectors) as c:
-        first, part = behind(ops, source, c, vectors * vector_bytes), into.part(ops, c, vectors, by.word_bytes)
+        first, part = advance(ops, source, c, vectors * vector_bytes), into.part(ops, c, vectors, by.word_bytes)
         stream(ops, by, first, part, vectors=vectors, step_bytes=row_bytes, combine=combine)
 
 
@@ -298,16 +298,16 @@ def copy_words(
 
     def some(c: Offset, carried: list[Value]) -> list[Value]:
         (here,) = carried
-        there = behind(ops, at, c, width * by.word_bytes)
+        there = advance(ops, at, c, width * by.word_bytes)
         for word in range(width):
             value = ops.load(by.element, here, align=by.element_bytes)
             ops.store(value, there, word * by.word_bytes, align=by.element_bytes)
-            here = behind(ops, here, step_bytes)
+            here = advance(ops, here, step_bytes)
         return [here]
 
     with each(ops, into.panels) as p:
-        begin = behind(ops, source, p, times(ops, into.columns, step_bytes))
-        to = behind(ops, into.pointer, p, into.panel_step)
+        begin = advance(ops, source, p, times(ops, into.columns, step_bytes))
+        to = advance(ops, into.pointer, p, into.panel_step)
         with each(ops, into.groups) as g:
-            at = behind(ops, to, g, into.columns * by.word_bytes)
-            carry(ops, into.columns // width, some, [behind(ops, begin, g, row_bytes)])
+            at = advance(ops, to, g, into.columns * by.word_bytes)
+            carry(ops, into.columns // width, some, [advance(ops, begin, g, row_bytes)])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, each, plus, times
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, advance, each, plus, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SECOND_LEVEL
 from tilewright.ir.core import Value
@@ -152,10 +152,10 @@ def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: in
 
 def _fetch(ops: LoopBuilder, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
     """Fetch what `lines` lines from byte `start` on may touch, in each of the rows `share`·`rows` and following."""
-    first = behind(ops, behind(ops, soon.pointer, share, times(ops, rows, soon.row_stride)), start)
+    first = advance(ops, advance(ops, soon.pointer, share, times(ops, rows, soon.row_stride)), start)
 
     def row(r: Offset) -> None:
-        here = behind(ops, first, r, soon.row_stride)
+        here = advance(ops, first, r, soon.row_stride)
         for line in range(lines + 1):
             ops.prefetch(here, line * CACHE_LINE, locality=SECOND_LEVEL)
 

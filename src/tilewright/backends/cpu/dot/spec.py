@@ -167,7 +167,7 @@ def plus(ops: LoopBuilder, first: Offset, second: Offset) -> Offset:
     return ops.add(first, second)
 
 
-def behind(ops: LoopBuilder, pointer: Value, index: Offset, stride: Offset = 1) -> Value:
+def advance(ops: LoopBuilder, pointer: Value, index: Offset, stride: Offset = 1) -> Value:
     """The address `index` times `stride` bytes behind `pointer`."""
     return ops.offset(pointer, times(ops, index, stride))
 

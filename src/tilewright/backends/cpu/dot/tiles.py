@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape
 from tilewright.backends.cpu.dot.plan import Plan
-from tilewright.backends.cpu.dot.spec import MergedProducts, Offset, behind, carry, each, plus, times
+from tilewright.backends.cpu.dot.spec import MergedProducts, Offset, advance, carry, each, plus, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.dialects.amx import ROW_BYTES, ROWS, tile_type
 from tilewright.dialects.vector import wide_type
@@ -32,7 +32,7 @@ class CopiedParts(Parts):
     copy_bytes: int
 
     def rows_of(self, ops: LoopBuilder, part: Offset) -> Value:
-        return behind(ops, self.space, part, self.copy_bytes)
+        return advance(ops, self.space, part, self.copy_bytes)
 
 
 def blocks_by_tiles(
@@ -70,14 +70,14 @@ def blocks_by_tiles(
 
     def blocks(i: Offset, here: Rows, *, copied: bool = False) -> None:
         first = times(ops, i, shape.rows)
-        start = behind(ops, c, first, row_bytes)
+        start = advance(ops, c, first, row_bytes)
         with each(ops, columns, nonempty=spec.columns is None) as p:
-            block = Block(behind(ops, start, p, shape.vectors * ROW_BYTES), row_bytes, spec.zero_init, adds_last=False)
+            block = Block(advance(ops, start, p, shape.vectors * ROW_BYTES), row_bytes, spec.zero_init, adds_last=False)
             added = parts(first, p, copied=copied)
             _block(ops, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=block, parts=added)
 
     def rows_from(i: Offset) -> Rows:
-        return replace(rows, pointer=behind(ops, rows.pointer, times(ops, i, shape.rows), rows.row_bytes))
+        return replace(rows, pointer=advance(ops, rows.pointer, times(ops, i, shape.rows), rows.row_bytes))
 
     def last_rows(first: Offset, count: Offset) -> Rows:
         bytes = spec.k * by.element_bytes
@@ -85,7 +85,7 @@ def blocks_by_tiles(
             return _copy(ops, rows, first, count, workspace, bytes)
         with each(ops, merged.count) as number:
             source = replace(rows, pointer=Parts(merged.count, merged.table, 0, 0, None).rows_of(ops, number))
-            copies = _copy(ops, source, first, count, behind(ops, workspace, number, copy_bytes), bytes)
+            copies = _copy(ops, source, first, count, advance(ops, workspace, number, copy_bytes), bytes)
         return replace(copies, pointer=workspace)
 
     if spec.rows is None:
@@ -138,7 +138,7 @@ def _block(
             row = _load(ops, by, a, offset, rows.row_bytes)
             for v, column in enumerate(columns, r * shape.vectors):
                 sums[v] = ops.tile_multiply(row, column, sums[v])
-        return [behind(ops, a, a_step), behind(ops, b, b_step), *sums]
+        return [advance(ops, a, a_step), advance(ops, b, b_step), *sums]
 
     def product(a: Value, b: Value, sums: list[Value]) -> list[Value]:
         return carry(ops, groups // ROWS, step, [a, b, *sums])[2:]
@@ -174,7 +174,7 @@ def _zero(ops: LoopBuilder, by: Arithmetic, shape: Shape, block: Block) -> None:
 def _fill(ops: LoopBuilder, by: Arithmetic, shape: Shape, block: Block) -> None:
     zeros = ops.constant(0, by.total(shape.lanes))
     with each(ops, shape.rows) as r:
-        here = behind(ops, block.pointer, r, block.row_bytes)
+        here = advance(ops, block.pointer, r, block.row_bytes)
         for v in range(shape.vectors):
             ops.store(zeros, here, v * ROW_BYTES, align=by.accumulator.bits // 8)
 
@@ -192,8 +192,8 @@ def _copy(ops: LoopBuilder, rows: Rows, first: Offset, count: Offset, space: Val
     """
     piece = wide_type(i8, ROW_BYTES)
     with each(ops, count, nonempty=False) as r:
-        source = behind(ops, rows.pointer, plus(ops, first, r), rows.row_bytes)
-        into = behind(ops, space, r, row_bytes)
+        source = advance(ops, rows.pointer, plus(ops, first, r), rows.row_bytes)
+        into = advance(ops, space, r, row_bytes)
         with each(ops, row_bytes // ROW_BYTES) as part:
             place = times(ops, part, ROW_BYTES)
             ops.store(ops.load(piece, source, place), into, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import Packed, add_columns, store_sums
-from tilewright.backends.cpu.dot.spec import Offset, behind, carry, each, times
+from tilewright.backends.cpu.dot.spec import Offset, advance, carry, each, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
@@ -44,13 +44,13 @@ def transpose_words(
     most = 1 if short else target.costs.transposed_pieces
 
     with each(ops, into.panels) as p:
-        first = behind(ops, source, p, times(ops, into.columns, row_bytes))
+        first = advance(ops, source, p, times(ops, into.columns, row_bytes))
         to = into.part(ops, p, into.panel_vectors, by.word_bytes)
         if not by_quads:
             _transpose_by_word(ops, by, first, to, row_bytes)
             return
         with each(ops, into.panel_vectors) as c:
-            here = behind(ops, first, c, times(ops, into.lanes, row_bytes))
+            here = advance(ops, first, c, times(ops, into.lanes, row_bytes))
             _transpose_chunk(ops, by, here, to.part(ops, c, 1, by.word_bytes), row_offsets, most)
 
 
@@ -67,7 +67,7 @@ def _transpose_chunk(
     def step(_: Offset, carried: list[Value]) -> list[Value]:
         here, at, *sums = carried
         pieces = [
-            [_gathered(ops, behind(ops, here, 16 * q), row_offsets[r::quad], piece) for q in range(span)]
+            [_gathered(ops, advance(ops, here, 16 * q), row_offsets[r::quad], piece) for q in range(span)]
             for r in range(quad)
         ]
         for q in range(span):
@@ -76,7 +76,7 @@ def _transpose_chunk(
                 ops.store(value, at, (q * quad + r) * packed_row, align=by.element_bytes)
                 if sums:
                     sums = [add_columns(ops, by, sums[0], ops.bitcast(value, operand))]
-        return [behind(ops, here, 16 * span), behind(ops, at, span * quad * packed_row), *sums]
+        return [advance(ops, here, 16 * span), advance(ops, at, span * quad * packed_row), *sums]
 
     _, _, *sums = carry(ops, into.whole_groups // (quad * span), step, [source, into.pointer, *starts])
     if sums:
@@ -107,7 +107,7 @@ def _transpose_by_word(ops: LoopBuilder, by: Arithmetic, source: Value, into: Pa
     type = IntType(8 * by.word_bytes)
 
     with each(ops, into.columns) as c:
-        first, at = behind(ops, source, c, row_bytes), behind(ops, into.pointer, c, by.word_bytes)
+        first, at = advance(ops, source, c, row_bytes), advance(ops, into.pointer, c, by.word_bytes)
         with each(ops, into.whole_groups) as g:
             value = ops.load(type, first, times(ops, g, by.word_bytes))
             ops.store(value, at, times(ops, g, into.columns * by.word_bytes), align=by.element_bytes)

@@ -94,9 +94,9 @@ class AccumulateLoop:
     def _body(self, loop: LoopFrame) -> None:
         c, op = self.c, self.op
         c.forget(self.depth)
-        level, self.turn = self.depth + 1, c.b.block
+        level, self.body = self.depth + 1, c.b.block
         c.depth = level
-        c.blocks.append(self.turn)
+        c.blocks.append(self.body)
         c.reduced[self.counter] = Uniform(c.extend(loop.index, i64, self.counter.type, level), level)
         for number, value in zip(self.scalars, loop.carried, strict=False):
             c.reduced[self.carried[number]] = Uniform(value, level)
@@ -115,30 +115,30 @@ class AccumulateLoop:
         asked = [value for *_, where in self.places for value in asked_by(assumed, where[:-1])]
         rows, columns = self._parts_of_masks(asked)
         if not rows:
-            return self._relying(asked, carried, partial(self._turn, carried))
+            return self._relying(asked, carried, partial(self._iteration, carried))
         before, fast = (c.certain, c.certain_at), Block()
         on, end = self._are_on(rows), self._end_of(columns)
         if end is not None:
             on = c.b.and_(on, c.compare("sgt", end, self.places[0].position, i64, self.depth))
         c.certain, c.certain_at = {**c.certain, **dict.fromkeys(rows, Uniform(1, 0))}, level + 1
         with self.c.b.into(fast):
-            values = self._relying(asked, carried, partial(self._turn_by_halves, carried, columns))
+            values = self._relying(asked, carried, partial(self._iteration_by_halves, carried, columns))
         c.certain, c.certain_at = before
         c.forget(level + 1)
-        return self._choose(on, fast, values, partial(self._turn, carried))
+        return self._choose(on, fast, values, partial(self._iteration, carried))
 
     def _relying(
         self, asked: Sequence[Asked], carried: Sequence[Lane], others: Callable[[], list[Value]]
     ) -> list[Value]:
         """One iteration, in a version that relies on what is asked; where it does not hold, that of `others`."""
         if not asked:
-            return self._turn(carried)
+            return self._iteration(carried)
         c, b, level = self.c, self.c.b, self.depth + 1
         outer, fast = (c.fast, c.facts), Block()
         c.begin(Guarded(level + 1))
         conditions = rely(c, asked)
         with b.into(fast):
-            values = self._turn(carried)
+            values = self._iteration(carried)
         c.fast, c.facts = outer
         if not conditions:
             b.splice(fast)
@@ -148,7 +148,7 @@ class AccumulateLoop:
     def _choose(self, on: Value, fast: Block, values: list[Value], others: Callable[[], list[Value]]) -> list[Value]:
         """The `values` that `fast` computes where `on` holds, else those of `others`."""
         c, b, level = self.c, self.c.b, self.depth + 1
-        is_outermost = b.block is self.turn
+        is_outermost = b.block is self.body
         with b.branch(on) as branch:
             with branch.then():
                 b.splice(fast)
@@ -198,7 +198,7 @@ class AccumulateLoop:
         c.extent = extent
         return bound.below if isinstance(bound, ActiveLaneBound) else None
 
-    def _turn_by_halves(self, carried: Sequence[Lane], columns: Sequence[Asked]) -> list[Value]:
+    def _iteration_by_halves(self, carried: Sequence[Lane], columns: Sequence[Asked]) -> list[Value]:
         """One iteration in which all rows are on; the second half of them loads nothing if none of its columns is."""
         c, b, outer = self.c, self.c.b, (self.c.fast, self.c.facts, self.c.active_lane_bound)
         halves = [list[Place](), list[Place]()]
@@ -207,27 +207,27 @@ class AccumulateLoop:
         first, second = halves
         count, end = len(first) * len(self.tiles), self._end_of(columns)
         c.active_lane_bound = end if len({place.chunk for place in first}) == 1 else None
-        found = self._turn_of_rows(carried[:count], first)
+        found = self._iteration_of_rows(carried[:count], first)
         if second and end is None:
-            found += self._turn_of_rows(carried[count:], second)
+            found += self._iteration_of_rows(carried[count:], second)
         elif second and end is not None:
             with b.branch(c.compare("sgt", end, second[0].position, i64, self.depth)) as branch:
                 with branch.then():
-                    some = self._turn_of_rows(carried[count:], second)
+                    some = self._iteration_of_rows(carried[count:], second)
                 with branch.otherwise():
-                    none = self._turn_of_rows(carried[count:], second, dict.fromkeys(columns, Uniform(0, 0)))
+                    none = self._iteration_of_rows(carried[count:], second, dict.fromkeys(columns, Uniform(0, 0)))
             found += map(branch.join, some, none)
         c.fast, c.facts, c.active_lane_bound = outer
         return found
 
-    def _turn_of_rows(
+    def _iteration_of_rows(
         self, carried: Sequence[Lane], places: Sequence[Place], certain: Mapping[Asked, Lane] = NOTHING
     ) -> list[Value]:
         """One iteration at some places, in which all rows are on; what is computed for others is not the same there."""
         c, before = self.c, self.c.certain
         c.begin(Guarded(self.depth + 2))
         c.certain = {**before, **certain}
-        found = self._turn(carried, places)
+        found = self._iteration(carried, places)
         c.certain = before
         return found
 
@@ -252,12 +252,12 @@ class AccumulateLoop:
 
     def _all_of(self, conditions: Sequence[Value]) -> Value:
         """Whether all of these i1 hold, here and now; those that no iteration changes are one before the loop."""
-        c, own = self.c, [value for value in conditions if _is_in(value, self.turn) or _is_in(value, self.c.b.block)]
+        c, own = self.c, [value for value in conditions if _is_in(value, self.body) or _is_in(value, self.c.b.block)]
         others = [value for value in conditions if value not in own]
         first = reduce(lambda x, y: c.emit(self.depth, "arith.andi", i1, x, y), others) if others else None
         return c.all_of(own if first is None else [*own, first])
 
-    def _turn(self, carried: Sequence[Lane], places: Sequence[Place] = ()) -> list[Value]:
+    def _iteration(self, carried: Sequence[Lane], places: Sequence[Place] = ()) -> list[Value]:
         """One iteration at each place, or at some of them, here and now."""
         c, rows = self.c, self._by_place(carried)
         yielded, c.depth = self.op.body.terminator.operands, self.depth + 2

@@ -110,7 +110,7 @@ class Context:
         facts: the conditions that it relies on, each an i1; of lanes of a period or a prefix also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
         programs: the nest is for so many programs, whose rows continue one another.
-        runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
+        runs: what the grid runs the nest once for: "program" or "iteration" of the loop around; "" where neither is so.
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         mixes: there are several loads, whose elements may lie at different distances.
@@ -404,7 +404,7 @@ class Context:
 
     # ---- addresses ----
 
-    def behind(self, base: Value, offset: Scalar, level: int) -> Value:
+    def add_offset(self, base: Value, offset: Scalar, level: int) -> Value:
         """The address of element `offset` behind `base`."""
         return base if offset == 0 else self.emit(level, "tt.addptr", base.type, base, self.value(offset, i64))
 
@@ -429,7 +429,7 @@ class Context:
 
         These are two places: a masked load waits until a masked store to the same place has reached the cache.
         """
-        place = self.behind(self.b.waste_slot(), WASTE if is_written else 0, 0)
+        place = self.add_offset(self.b.waste_slot(), WASTE if is_written else 0, 0)
         return self.pointing_at(place, pointee_type(type), 0)
 
     # ---- indices: i64 lanes ----

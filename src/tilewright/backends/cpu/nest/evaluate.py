@@ -277,7 +277,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
         number, lanes = _widen(c, parts[0], source), _widen(c, parts[1], source)
         start = place if isinstance(place, Uniform) else place.base
         fixed = max(start.level, number.level)
-        first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
+        first = Uniform(c.add_offset(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
     offset = evaluate_place(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
     if isinstance(offset, RANGES) and not extends_as_one(op.offset):
@@ -339,7 +339,7 @@ def _bitcast(c: Context, op: Bitcast, index: Index) -> Lane:
         return lane._replace(base=lane.base._replace(value=base))
     if isinstance(lane, Address) and isinstance(lane.offset, Uniform):
         level = level_of(lane)
-        start = c.behind(pointer(lane.base), lane.offset.value, level)
+        start = c.add_offset(pointer(lane.base), lane.offset.value, level)
         return Uniform(c.pointing_at(start, element, level), level)
     whole = c.as_vector(lane, source)
     return Vector(c.emit(whole.level, "tt.bitcast", c.wide(target), whole.value), whole.level)

@@ -48,7 +48,7 @@ class InnerLoop:
         self.values: list[Sequence[Value]] = []
         ops = dict.fromkeys(op for sink in sinks for op in self.nest.closures[sink])
         self.given = accumulated
-        self.turns = [op for op in ops if isinstance(op, Accumulate)]
+        self.loops = [op for op in ops if isinstance(op, Accumulate)]
 
     def build(self, step: int) -> None:
         """Build the loop, `step` chunks an iteration; afterwards `c.reduced` has the results of its reductions."""
@@ -81,7 +81,7 @@ class InnerLoop:
             low, values = self._pieces(), None
             if low == 0 and self._ends_within(step):
                 low, values = self._prefix(min(max(1, step // 2), MAX_AT_ONCE))
-            self._loop(step if self.turns and self.given else 1, {}, low)
+            self._loop(step if self.loops and self.given else 1, {}, low)
             if values is not None:
                 self.values = [
                     Combine(sink).together(self.c.b, both)
@@ -103,7 +103,7 @@ class InnerLoop:
         often masked one by one.
         """
         c = self.c
-        is_plain = self.by_rows and c.programs == 1 and c.ends is None and not c.optimize_size and not self.turns
+        is_plain = self.by_rows and c.programs == 1 and c.ends is None and not c.optimize_size and not self.loops
         if not is_plain or self.extent <= MAX_AT_ONCE * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
             return False
         if step < MIN_AT_ONCE and not self._loads_narrow():
@@ -150,7 +150,7 @@ class InnerLoop:
         if not self.by_rows or c.optimize_size or not c.runs:
             return {}
         reads = bool(nest.body.ops_of(Read))
-        several = c.programs == 1 and (c.runs == "turn" or prod(nest.outer) > 1)
+        several = c.programs == 1 and (c.runs == "iteration" or prod(nest.outer) > 1)
         phase = nest.phases[self.sinks[0]]
         facts: dict[str, Attribute] = {RUNS: Keyword(c.runs), **({PHASE: Number(phase, i64)} if phase else {})}
         if all(isinstance(r, Store) for r in self.sinks):
@@ -160,22 +160,22 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, behind: Value | None = None) -> None:
+    def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, after: Value | None = None) -> None:
         """The loop from the lane `low` on, `chunks` of whose iterations should be one, to before the lane `behind`.
 
         Chunks that a cpu.accumulate goes through at once are one iteration.
         """
         c, b = self.c, self.c.b
-        at_once = chunks if self.turns else 1
+        at_once = chunks if self.loops else 1
         width = c.lanes * at_once if self.by_rows else 1
         inner = c.depth + 1
         c.depth = inner
-        if self.by_rows and width >= self.extent and c.programs == 1 and (self.turns or not facts):
-            self.values = self._turn(0, at_once)
+        if self.by_rows and width >= self.extent and c.programs == 1 and (self.loops or not facts):
+            self.values = self._iteration(0, at_once)
         else:
-            end = self._end(c.lanes * chunks) if behind is None else behind
+            end = self._end(c.lanes * chunks) if after is None else after
             with b.parallel(low, end, width, unroll=chunks // at_once, facts=facts) as loop:
-                for sink, values in zip(self.reductions, self._turn(loop.index, at_once), strict=True):
+                for sink, values in zip(self.reductions, self._iteration(loop.index, at_once), strict=True):
                     b.location = sink.location
                     loop.reduce(values, sink.regions[0])
             results = iter(loop.results)
@@ -192,12 +192,12 @@ class InnerLoop:
             return end_of_copy(c, self.extent, width)
         return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
 
-    def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
+    def _iteration(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
         """The chunks of one iteration: compute, then act; returns what they give to each reduction."""
         c = self.c
         acts: list[Act] = []
         new: dict[Reduce, list[list[Value]]] = {sink: [] for sink in self.reductions}
-        accumulated = self._accumulated(index, chunks) if self.turns else []
+        accumulated = self._accumulated(index, chunks) if self.loops else []
         for chunk in range(chunks):
             c.forget(c.depth)
             if self.by_rows:
@@ -227,18 +227,18 @@ class InnerLoop:
         be taken to be the same in all chunks.
         """
         if self.given:
-            return [[{value: self._of_turn(value, lane) for value, lane in found.items()} for found in self.given]]
+            return [[{value: self._in_iteration(value, lane) for value, lane in found.items()} for found in self.given]]
         c, where = self.c, (*self.outer, LANE)
         starts = [(chunk * c.lanes, c.add(index, chunk * c.lanes, i64, c.depth)) for chunk in range(chunks)]
-        return [accumulate(c, op, [Place(*start, where) for start in starts]) for op in self.turns]
+        return [accumulate(c, op, [Place(*start, where) for start in starts]) for op in self.loops]
 
-    def _of_turn(self, value: Value, lane: Lane) -> Lane:
+    def _in_iteration(self, value: Value, lane: Lane) -> Lane:
         return Vector(self.c.as_vector(lane, value.type.scalar).value, self.c.depth)
 
     def _pieces(self) -> Scalar:
         """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""
         c = self.c
-        if self.reductions or self.turns or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if self.reductions or self.loops or any(isinstance(r, ATOMICS) for r in self.sinks):
             return 0
         if c.wraps or c.lanes == self.extent:
             return 0

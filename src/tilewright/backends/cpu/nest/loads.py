@@ -205,7 +205,7 @@ def single_address(c: Context, place: Lane) -> Uniform:
         return place
     base, offset = affine_address(place)
     level = level_of(place)
-    return Uniform(c.behind(pointer(base), uniform(offset).value, level), level)
+    return Uniform(c.add_offset(pointer(base), uniform(offset).value, level), level)
 
 
 def _read_one(
@@ -296,21 +296,21 @@ def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type,
     straight = ActiveLaneBound(offset.below, offset.level)
     with c.at(level):
         before = c.as_vector(straight, i1).value
-        behind = c.b.xor(before, c.b.constant(1, before.type))
-        first = c.behind(pointer(place.base), c.start_of(Affine(offset.base, 1, level), i64), level)
-        then = c.behind(first, c.subtract(0, offset.modulus, i64, level), level)
+        after = c.b.xor(before, c.b.constant(1, before.type))
+        first = c.add_offset(pointer(place.base), c.start_of(Affine(offset.base, 1, level), i64), level)
+        then = c.add_offset(first, c.subtract(0, offset.modulus, i64, level), level)
         some = c.compare("slt", offset.below, c.add(c.position, c.lanes, i64, level), i64, level)
         then = c.emit(level, "arith.select", then.type, some, then, c.waste(then.type))
         zeros = c.as_vector(Uniform(c.zero(element), 0), element).value
         low = c.b.masked_load(reachable(c, Uniform(first, level), straight), before, zeros, align=align)
-        return c.b.masked_load(then, behind, low, align=align)
+        return c.b.masked_load(then, after, low, align=align)
 
 
 def _read_repeated(c: Context, place: Address, offset: RepeatedRange, element: Type, level: int) -> Value:
     """Neighbours in memory, several times each: a narrower vector and a shuffle."""
     stored = i16 if element in (f16, bf16) else element  # as they go from block to block
     with c.at(level):
-        start = c.behind(pointer(place.base), c.start_of_repeated(offset, i64), level)
+        start = c.add_offset(pointer(place.base), c.start_of_repeated(offset, i64), level)
         few = c.b.load(wide_type(stored, c.lanes // offset.times), start, align=size_of(element))
         whole = c.b.shuffle(few, None, [lane // offset.times for lane in range(c.lanes)])
         return c.b.bitcast(whole, c.wide(element))
@@ -336,11 +336,11 @@ def contiguous_start(c: Context, place: Lane) -> Uniform | None:
     base, offset = place.base, place.offset
     if offset.local:
         level = max(base.level, offset.level)
-        return Uniform(c.behind(pointer(base), offset.base, level), level)
+        return Uniform(c.add_offset(pointer(base), offset.base, level), level)
     fixed = max(base.level, offset.level)
-    start = c.behind(pointer(base), offset.base, fixed)
+    start = c.add_offset(pointer(base), offset.base, fixed)
     level = max(fixed, c.lane_level)
-    return Uniform(c.behind(start, c.position, level), level)
+    return Uniform(c.add_offset(start, c.position, level), level)
 
 
 class EachAddress(NamedTuple):
@@ -435,7 +435,7 @@ def each_address(c: Context, place: Lane) -> EachAddress:
 def _first_of(c: Context, place: Address, offset: Affine) -> Value:
     """The address of the chunk's first lane."""
     level = max(level_of(place), c.lane_level)
-    return c.behind(pointer(place.base), c.start_of(offset, i64), level)
+    return c.add_offset(pointer(place.base), c.start_of(offset, i64), level)
 
 
 def _bytes_between(c: Context, place: Address, offset: Affine) -> Scalar:

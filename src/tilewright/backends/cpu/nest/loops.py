@@ -43,7 +43,7 @@ class NestBuilder:
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest = c, nest
         self.chunks = {loop[:2]: chunks for loop, chunks in zip(nest.every_loop(), nest.op.chunks, strict=False)}
-        self.turns = next(iter(nest.body.ops_of(Accumulate)), None)
+        self.accumulate = next(iter(nest.body.ops_of(Accumulate)), None)
 
     def build(self) -> list[Value]:
         if self.nest.op.square:
@@ -98,7 +98,7 @@ class NestBuilder:
                     numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
                     self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
-    def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
+    def _accumulated(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
         c.extent, c.lanes = op.extent, min(op.extent, self.nest.op.lanes)
@@ -144,8 +144,8 @@ class NestBuilder:
         """All phases, each for all `rows` before the next one."""
         c, nest = self.c, self.nest
         reduced = [c.reduced, *({} for _ in rows[1:])]
-        turns = self.turns
-        given = [[]] * len(rows) if turns is None or len(rows) == 1 else self._turns_of(turns, rows)
+        loop = self.accumulate
+        given = [[]] * len(rows) if loop is None or len(rows) == 1 else self._accumulated(loop, rows)
         for phase in sorted(set(nest.phases.values())):
             loops = nest.loops(phase)
             inner = {sink for _, sinks in loops for sink in sinks}

@@ -195,13 +195,13 @@ def _lower_chunks(c: Context, low: Value, high: Value, act: Callable[[], None]) 
     """Whole chunks of the lanes from `low` to `high`, and the few lanes that are left."""
     b, inner = c.b, c.depth - 1
     whole = c.binary("arith.andi", c.subtract(high, low, i64, inner), -c.lanes, i64, inner)
-    behind = c.value(c.add(low, whole, i64, inner), i64)
-    with b.loop(low, behind, c.lanes) as loop:
+    after = c.value(c.add(low, whole, i64, inner), i64)
+    with b.loop(low, after, c.lanes) as loop:
         c.position = loop.index
         act()
     c.forget(inner + 1)
-    with b.branch(c.compare("slt", behind, high, i64, inner)) as branch, branch.then():
-        c.position, c.cut = behind, ActiveLaneBound(high, inner)
+    with b.branch(c.compare("slt", after, high, i64, inner)) as branch, branch.then():
+        c.position, c.cut = after, ActiveLaneBound(high, inner)
         act()
     c.cut = None
 
@@ -215,8 +215,8 @@ def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:
             place = _end_of(c, mask, _index_of(mask, outer))
             if place is not None:
                 before = {(v, _index_of(v, outer)): Uniform(int(truth == says), 0) for v, truth in said}
-                behind = {(v, _index_of(v, outer)): Uniform(int(truth != says), 0) for v, truth in said}
-                return Split(place, (before, behind))
+                after = {(v, _index_of(v, outer)): Uniform(int(truth != says), 0) for v, truth in said}
+                return Split(place, (before, after))
     return Split(None, ({}, {}))
 
 

@@ -85,10 +85,10 @@ def lower_prefix(
     c.blocks.append(only)
     relied = rely(c, asked_by(assumed, outer))
     limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
-    behind = b.later(i64)
+    after = b.later(i64)
     if limits:
         with b.into(only):
-            build(behind)
+            build(after)
     c.blocks.pop()
     c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
     c.forget(guarded)
@@ -98,5 +98,5 @@ def lower_prefix(
     if conditions:
         least = b.select(c.all_of(conditions), least, 0)
     whole = b.and_(least, -width)
-    behind.replace_by(whole)
+    after.replace_by(whole)
     return whole, only

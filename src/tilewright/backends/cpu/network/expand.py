@@ -2,7 +2,7 @@
 
     "cpu.network"(%b) <{distances = array<i64: …>, …}>
                                →
-    scf.for %turn = … {  … vector.load … vector.shuffle … arith.select … vector.store … }
+    scf.for %i = … {  … vector.load … vector.shuffle … arith.select … vector.store … }
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class Expansion:
         """Write a loop for each pass, whose iterations are the vectors that differ in no slot."""
         for one in self.passes:
             runs = groupby(range(self.lane_bits, self.bits), one.slots.__contains__)
-            self.turns(one, [list(run) for is_slot, run in runs if not is_slot], self.buffer)
+            self.loops(one, [list(run) for is_slot, run in runs if not is_slot], self.buffer)
 
-    def turns(self, one: Pass, runs: Sequence[Sequence[int]], start: Value) -> None:
+    def loops(self, one: Pass, runs: Sequence[Sequence[int]], start: Value) -> None:
         if not runs:
-            self.turn(one, start)
+            self.iteration(one, start)
             return
         *outer, run = runs
         with self.b.loop(0, self.bytes << (run[-1] + 1), self.bytes << run[0]) as loop:
-            self.turns(one, outer, self.b.offset(start, loop.index))
+            self.loops(one, outer, self.b.offset(start, loop.index))
 
-    def turn(self, one: Pass, start: Value) -> None:
+    def iteration(self, one: Pass, start: Value) -> None:
         """Load the vectors of an iteration, move them, and store them."""
         bits = [list(enumerate(one.slots))] * (1 << len(one.slots))
         at = [self.bytes * sum((n >> i & 1) << slot for i, slot in slots) for n, slots in enumerate(bits)]
@@ -93,8 +93,8 @@ class Expansion:
         """Put the smaller numbers of two vectors into the one, the larger ones into the other."""
         for first, second in pairs(len(vectors), one.slots.index(move.bit)):
             is_backwards = move.is_descending
-            if move.turn is not None:
-                is_backwards ^= bool(first >> one.slots.index(move.turn) & 1)
+            if move.direction_bit is not None:
+                is_backwards ^= bool(first >> one.slots.index(move.direction_bit) & 1)
             low, high = (second, first) if is_backwards else (first, second)
             a, c = vectors[low], vectors[high]
             swaps = self.b.compare(self.op.predicate, a, c)
@@ -130,8 +130,8 @@ def pairs(count: int, bit: int) -> Iterator[tuple[int, int]]:
 
 def steps_of(op: Network) -> list[Step]:
     """The steps of a network, by bits."""
-    turns = [turn.bit_length() - 1 if turn else None for turn in op.turns]
+    direction_bits = [bit.bit_length() - 1 if bit else None for bit in op.direction_bits]
     return [
-        Step(distance.bit_length() - 1, turn, is_descending=is_descending != 0)
-        for distance, turn, is_descending in zip(op.distances, turns, op.descending, strict=True)
+        Step(distance.bit_length() - 1, bit, is_descending=is_descending != 0)
+        for distance, bit, is_descending in zip(op.distances, direction_bits, op.descending, strict=True)
     ]

@@ -43,7 +43,7 @@ class Exchange(NamedTuple):
     result: Value
     ops: tuple[Op, ...]
     distance: int
-    turn: int
+    direction_bit: int
     is_descending: bool
     predicate: str
 
@@ -120,11 +120,11 @@ def _exchange(op: Select, partner: Gather, predicates: Sequence[str], made: Sequ
     if distance is None or bits is None or LESS.get(predicates[0]) != predicates[1]:
         return None
     *_, length = tile_type(source).shape
-    turn, is_descending = (bits[0] ^ distance) & (length - 1), bits[1]
+    direction, is_descending = (bits[0] ^ distance) & (length - 1), bits[1]
     is_row = axis == len(tile_type(source).shape) - 1 and source.type is op.result.type
-    if not is_row or not is_power(distance) or turn & distance or (turn and not is_power(turn)):
+    if not is_row or not is_power(distance) or direction & distance or (direction and not is_power(direction)):
         return None
-    return Exchange(partner, op.result, tuple(made), distance, turn, is_descending, predicates[0])
+    return Exchange(partner, op.result, tuple(made), distance, direction, is_descending, predicates[0])
 
 
 def _bits(condition: Value, axis: int, depth: int = 0) -> tuple[int, bool] | None:
@@ -170,7 +170,7 @@ def _replace(chain: Sequence[Exchange]) -> None:
     type = tile_type(first.source)
     numbers = {
         "distances": [step.distance for step in chain],
-        "turns": [step.turn for step in chain],
+        "direction_bits": [step.direction_bit for step in chain],
         "descending": [int(step.is_descending) for step in chain],
     }
     attributes: dict[str, Attribute] = {

@@ -26,18 +26,18 @@ NEVER = 1 << 30
 
 
 class Step(NamedTuple):
-    """Elements whose places differ in `bit` are put in order, the other way around where the bit `turn` is set."""
+    """Elements whose places differ in `bit` are put in order, the other way around where `direction_bit` is set."""
 
     bit: int
-    turn: int | None
+    direction_bit: int | None
     is_descending: bool
 
 
 class Ordering(NamedTuple):
-    """A step where `bit` and `turn` are places."""
+    """A step where `bit` and `direction_bit` are places."""
 
     bit: int
-    turn: int | None
+    direction_bit: int | None
     is_descending: bool
 
 
@@ -100,7 +100,7 @@ class Schedule:
     def order(self, number: int) -> None:
         """Do step `number`."""
         step = self.steps[number]
-        needed = [step.bit] if step.turn is None else [step.bit, step.turn]
+        needed = [step.bit] if step.direction_bit is None else [step.bit, step.direction_bit]
         places = [self.bits_at.index(bit) for bit in needed]
         lanes = [place for place in places if place < self.lane_bits]
         self.open([place for place in places if place >= self.lane_bits], needed, len(lanes))
@@ -109,8 +109,8 @@ class Schedule:
                 slot = self.victim(needed, number)
                 self.open([slot], (), 0)
                 self.trade(slot, self.beside(lane, slot))
-        bit, *turn = (self.bits_at.index(bit) for bit in needed)
-        self.passes[-1].moves.append(Ordering(bit, turn[0] if turn else None, step.is_descending))
+        bit, *direction = (self.bits_at.index(bit) for bit in needed)
+        self.passes[-1].moves.append(Ordering(bit, direction[0] if direction else None, step.is_descending))
 
     def open(self, slots: Sequence[int], needed: Sequence[int], lanes: int) -> None:
         """Make `slots` those of the last pass, in which `lanes` others can be traded; begin another one if need be."""
@@ -131,7 +131,7 @@ class Schedule:
     def next_use(self, bit: int, number: int) -> int:
         """The number of the next step that asks for `bit`."""
         later = range(number + 1, len(self.steps))
-        return next((n for n in later if bit in (self.steps[n].bit, self.steps[n].turn)), NEVER)
+        return next((n for n in later if bit in (self.steps[n].bit, self.steps[n].direction_bit)), NEVER)
 
     def beside(self, lane: int, slot: int) -> list[int]:
         """`bits_at` after every other element of two vectors has gone to the one, the rest to the other one."""

@@ -36,7 +36,7 @@ class Code:
         assert op.block is not None, f"{op.name} is in no block"
         self.block, self.before, self.location = op.block, op, op.location
 
-    def move_behind(self, op: Op) -> None:
+    def move_after(self, op: Op) -> None:
         """From now on ops go behind `op`, which is no terminator."""
         assert op.next is not None, f"{op.name} ends its block"
         location = op.location

@@ -194,7 +194,7 @@ class Races:
             known_by = known_by.plus_elements(lock)
         if sem in ("release", "acq_rel"):
             self._release(locks, known_by, used)
-        code.move_behind(op)
+        code.move_after(op)
         if sem in ("acquire", "acq_rel"):
             known = code.load(known_by, used).reduced("arith.ori") | locks
             self._set(layout.ACQUIRED, code.load(code.pointer(self.table.sync, i64)))

@@ -157,20 +157,20 @@ def _if(lowerer: Lowerer, op: If) -> None:
 def _while(lowerer: Lowerer, op: While) -> None:
     w = lowerer.w
     before, after, end = op.before, op.after, op.condition
-    head, inside, behind = Join(lowerer, "while"), w.fresh_label("do"), w.fresh_label("done")
+    head, inside, done = Join(lowerer, "while"), w.fresh_label("do"), w.fresh_label("done")
     head.bind(before.args, op.inits)
     head.come(op.inits, w.leave_to(head.label))
     head.begin()
     lowerer.block(before)
     passed = end.values
-    w.do(f"br i1 {lowerer.scalar(end.condition)}, label %{inside}, label %{behind}")
+    w.do(f"br i1 {lowerer.scalar(end.condition)}, label %{inside}, label %{done}")
     w.start_block(inside)
     for argument, value in zip(after.args, passed, strict=True):
         lowerer.alias(argument, value)
     lowerer.block(after)
     head.come(op.yielded, w.leave_to(head.label, flags=_flags(lowerer, op)))
     head.finish()
-    w.start_block(behind)
+    w.start_block(done)
     for result, value in zip(op.results, passed, strict=True):
         lowerer.alias(result, value)
 

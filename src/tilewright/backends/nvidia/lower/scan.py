@@ -189,7 +189,7 @@ class Scan:
 
         def through(register: int) -> Row:
             first, step = register & ~mask, register & mask
-            return above.through[first] if step == steps[-1] else self._behind(above.before[first], inside[register])
+            return above.through[first] if step == steps[-1] else self._carried(above.before[first], inside[register])
 
         def before(register: int) -> Carry:
             is_first = register & mask == steps[0]
@@ -211,7 +211,7 @@ class Scan:
         """The values in the order of the scan."""
         return list(reversed(values)) if self.is_reverse else list(values)
 
-    def _behind(self, carry: Carry, row: Row) -> Row:
+    def _carried(self, carry: Carry, row: Row) -> Row:
         """The row with what comes before it."""
         if carry.row is None:
             return row
@@ -229,7 +229,7 @@ class Scan:
 
         inside = OnDemand(rows, lambda register: self._warp_scan(run, rows[register]))
         above = self._above(level, self._totals(level, inside), needs_through=False)
-        through = OnDemand(rows, lambda register: self._behind(above.before[register], inside[register]))
+        through = OnDemand(rows, lambda register: self._carried(above.before[register], inside[register]))
         return Scanned(through, OnDemand(rows, before))
 
     def _warp_scan(self, run: Run, row: Row) -> Row:
@@ -291,14 +291,14 @@ class Scan:
             carry, (found, *prefixes) = above.before[register], inside[register][:-1]
             for distance, prefix in enumerate(prefixes, 2):
                 found = self.combine.choose(self._has_neighbour(run, distance), prefix, found)
-            return self._either(self._has_neighbour(run, 1), self._behind(carry, found), carry)
+            return self._either(self._has_neighbour(run, 1), self._carried(carry, found), carry)
 
         parts = self._exchanged(level, rows)
         inside = OnDemand(rows, lambda register: self._prefixes(parts[register]))
         totals = OnDemand(rows, lambda register: inside[register][-1])
         above = self._above(level, totals, needs_through=False)
         carries = OnDemand(rows, before)
-        through = OnDemand(rows, lambda register: self._behind(carries[register], rows[register]))
+        through = OnDemand(rows, lambda register: self._carried(carries[register], rows[register]))
         return Scanned(through, carries)
 
     def _prefixes(self, parts: Sequence[Row]) -> list[Row]:

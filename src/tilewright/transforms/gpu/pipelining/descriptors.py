@@ -159,10 +159,10 @@ def pipeline_stores(loop: Loop) -> None:
             type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
             buffers[key] = OpBuilder(loop).emit("ttg.local_alloc", (), type)
         _store(store, buffers[key])
-    behind = OpBuilder.behind(loop)
-    behind.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
+    after = OpBuilder.after(loop)
+    after.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
     for buffer in buffers.values():
-        behind.op("ttg.local_dealloc", (buffer,))
+        after.op("ttg.local_dealloc", (buffer,))
     if makes_descriptors and isinstance(loop, For):
         lower_descriptors(loop, Schedule(STAGES))
 

@@ -87,7 +87,7 @@ class AsyncLoad:
         return buffer_bytes(MemDescType(type.shape, type.element, self.layout.text), self.layout)
 
 
-def start_behind_waits(loop: For, schedule: Schedule) -> None:
+def start_after_waits(loop: For, schedule: Schedule) -> None:
     """Let copies start behind the waits of their iteration for a free slot.
 
     A wait that names the buffer waits for the last who reads it. A copy before it would need a place more.
@@ -99,7 +99,7 @@ def start_behind_waits(loop: For, schedule: Schedule) -> None:
             continue
         last = max((schedule.slots[wait].cluster for wait in waits), key=schedule.clusters.index)
         if schedule.is_before(own.cluster, last):
-            schedule.insert(op, Slot(own.stage, schedule.cluster_behind(last)))
+            schedule.insert(op, Slot(own.stage, schedule.cluster_after(last)))
 
 
 def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
@@ -259,7 +259,7 @@ class Ring:
 
 def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> None:
     """Lower the loads of one loop."""
-    start_behind_waits(loop, schedule)
+    start_after_waits(loop, schedule)
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
@@ -278,7 +278,7 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
             _copy(load.load, load.contiguity, memory[load.load], ring, loop, schedule)
     schedule.insert_all_needed(loop)
     if any(load not in barriers for load in memory):
-        Writer.behind(loop).op("ttg.async_wait", (), TOKEN, {"num": Number(0, i32)})
+        Writer.after(loop).op("ttg.async_wait", (), TOKEN, {"num": Number(0, i32)})
 
 
 def first_user(ops: Sequence[Op], loop: For, schedule: Schedule) -> Slot:
@@ -295,7 +295,7 @@ def _make_tile(load: Load, loop: For, schedule: Schedule) -> None:
     writer = Writer(load, schedule, slot)
     tiles = [writer.emit("tt.splat", (value,), TensorType((1,), value.type, layout)) for value in load.operands]
     user = first_user([load], loop, schedule)
-    back = Writer.behind(load, schedule, user).op("tt.unsplat", (), (type,))
+    back = Writer.after(load, schedule, user).op("tt.unsplat", (), (type,))
     load.result.replace_by(back.result)
     load.set_operands(tiles)
     load.result.type = TensorType((1,), type, layout)
@@ -309,7 +309,7 @@ def _allocate(load: AsyncLoad, loop: For) -> Value:
     writer = Writer(loop)
     writer.location = load.load.location
     buffers = writer.emit("ttg.local_alloc", (), ring)
-    Writer.behind(loop).op("ttg.local_dealloc", (buffers,))
+    Writer.after(loop).op("ttg.local_dealloc", (buffers,))
     return buffers
 
 
@@ -414,9 +414,9 @@ def _create_barriers(
         size = Number(sum(copied_bytes(load.load) for load in group), i32)
         at.op("ttng.barrier_expect", (barrier, at.constant(1, i1)), (), {"size": size})
         user = first_user([load.load for load in group], loop, schedule)
-        behind = Writer.behind(last, schedule, user)
-        used = behind.view(barriers, ring.extract)
-        wait = behind.op("ttng.wait_barrier", [used, ring.phase, [], []])
+        after = Writer.after(last, schedule, user)
+        used = after.view(barriers, ring.extract)
+        wait = after.op("ttng.wait_barrier", [used, ring.phase, [], []])
         found.update({load.load: (barrier, wait) for load in group})
     return found
 
@@ -470,6 +470,6 @@ def _copy_by_descriptor(
     at = Writer(op, schedule, schedule.slots.pop(op))
     view = at.view(buffers, ring.insert)
     start_reading(at, op, barrier, view, at.constant(1, i1))
-    behind = Writer.behind(wait, schedule, user)
-    tile = behind.view(buffers, ring.extract)
-    _schedule(read_from(op, tile, before=behind.before), reader, schedule)
+    after = Writer.after(wait, schedule, user)
+    tile = after.view(buffers, ring.extract)
+    _schedule(read_from(op, tile, before=after.before), reader, schedule)

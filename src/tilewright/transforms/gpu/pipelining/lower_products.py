@@ -55,7 +55,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     hand_on,
 )
 from tilewright.transforms.gpu.tma_lowering import barriers_type, retype_views
-from tilewright.transforms.matching import is_behind, is_in
+from tilewright.transforms.matching import is_after, is_in
 
 SHARED_MEMORY = 232448
 """The shared memory that a program may have on devices with tensor memory, in bytes."""
@@ -152,7 +152,7 @@ def _in_front(alloc: AnyAlloc, loop: For, schedule: Schedule) -> AnyAlloc:
         tokens = list(stored.results)
     alloc.replace([buffer, *tokens])
     if isinstance(new, LocalAlloc):
-        Writer.behind(loop).op("ttg.local_dealloc", (buffer,))
+        Writer.after(loop).op("ttg.local_dealloc", (buffer,))
     retype_views(buffer)
     return new
 
@@ -180,7 +180,7 @@ def _give_places(alloc: TmemAlloc, loop: For, schedule: Schedule) -> None:
     result = loop.results[number.index - 1]
     for user in outside:
         front = Writer(user)
-        last = result if is_behind(user, loop) else front.constant(0, i32)
+        last = result if is_after(user, loop) else front.constant(0, i32)
         _use(user, memory, front.view(memory, last))
 
 
@@ -277,7 +277,7 @@ def _run_on(product: TensorCoreMma, loop: For, schedule: Schedule, others: Itera
             wait_slot = Slot(schedule.slots[conflict.op].stage + conflict.step, between)
             break
         Writer(conflict.access).op("ttng.wait_barrier", [barrier, phase, [], operands])
-    Writer.behind(product, schedule, wait_slot).op("ttng.wait_barrier", [barrier, phase, [], operands])
+    Writer.after(product, schedule, wait_slot).op("ttng.wait_barrier", [barrier, phase, [], operands])
     # The other barrier is the next iteration's, in another phase when both have been used.
     end = Writer(loop.body.terminator, schedule, schedule.slots[product])
     other_phase = end.compute("arith.xori", phase, one)
@@ -323,20 +323,20 @@ def _split_before(op: Op, loop: For, schedule: Schedule) -> Cluster:
     rest = group[group.index(op) :]
     if len(rest) == len(group):
         return schedule.cluster_before(cluster)
-    behind = schedule.cluster_behind(cluster)
+    after = schedule.cluster_after(cluster)
     for other in rest:
-        schedule.insert(other, Slot(schedule.slots[other].stage, behind))
-    return schedule.cluster_before(behind)
+        schedule.insert(other, Slot(schedule.slots[other].stage, after))
+    return schedule.cluster_before(after)
 
 
 def allocate_barriers(loop: For, count: int, arrivals: int = 1) -> Value:
     """Barriers that are ready before `loop` and given up behind it; each counts so many arrivals in a phase."""
-    front, behind = Writer(loop), Writer.behind(loop)
+    front, after = Writer(loop), Writer.after(loop)
     barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, count))
     for number in range(count):
         barrier = front.view(barriers, front.constant(number, i32))
         front.op("ttng.init_barrier", (barrier,), (), {"count": Number(arrivals, i32)})
     for number in range(count):
-        behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
-    behind.op("ttg.local_dealloc", (barriers,))
+        after.op("ttng.inval_barrier", (after.view(barriers, after.constant(number, i32)),))
+    after.op("ttg.local_dealloc", (barriers,))
     return barriers

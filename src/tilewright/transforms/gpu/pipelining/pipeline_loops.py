@@ -36,13 +36,13 @@ def update_waits(module: Op) -> None:
     """Let every wait of `module` wait no longer than it must."""
     waits = [op for op in module.walk() if isinstance(op, AsyncWait)]
     for wait in waits:
-        wait.attributes = {**wait.attributes, "num": Number(_groups_behind(wait), i32)}
+        wait.attributes = {**wait.attributes, "num": Number(_groups_after(wait), i32)}
     for wait in waits:
         if wait.block is not None:
             _merge(wait)
 
 
-def _groups_behind(wait: AsyncWait) -> int:
+def _groups_after(wait: AsyncWait) -> int:
     """Min number of groups closed between those that `wait` waits for and `wait`."""
     return min((_Ways().fewest(token, _in_block_of(token, wait), 0) for token in wait.tokens), default=0)
 

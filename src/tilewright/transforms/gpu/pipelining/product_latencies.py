@@ -198,12 +198,12 @@ def _may_be_used_later(product: TensorCoreMma, loop: For) -> bool:
     alloc = sum_of(product.accumulator, loop)
     assert alloc is not None, "the sum is known"
     accesses = list(accesses_to(alloc, loop))
-    behind = accesses[[access for _, access in accesses].index(product) + 1 :]
-    if not any(isinstance(access, TmemLoad) for _, access in behind):
+    after = accesses[[access for _, access in accesses].index(product) + 1 :]
+    if not any(isinstance(access, TmemLoad) for _, access in after):
         return True
     if ONE_SUM in loop.attributes:
         return False
-    if all(op is access for op, access in behind):
+    if all(op is access for op, access in after):
         return any(_begins(access, loop) for _, access in accesses)
     return start_of(alloc, loop) is not None and columns_of(alloc) <= free_columns(loop)
 

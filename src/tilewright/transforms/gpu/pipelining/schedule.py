@@ -102,7 +102,7 @@ class Schedule:
         self.clusters.insert(self.clusters.index(cluster), new)
         return new
 
-    def cluster_behind(self, cluster: Cluster) -> Cluster:
+    def cluster_after(self, cluster: Cluster) -> Cluster:
         """A new cluster just behind `cluster`."""
         new = Cluster()
         self.clusters.insert(self.clusters.index(cluster) + 1, new)
@@ -227,7 +227,7 @@ class Writer(OpBuilder):
         self.schedule, self.slot = schedule, slot
 
     @classmethod
-    def behind(cls, op: Op, schedule: Schedule | None = None, slot: Slot | None = None) -> Writer:
+    def after(cls, op: Op, schedule: Schedule | None = None, slot: Slot | None = None) -> Writer:
         """Writes behind `op` instead of before it."""
         writer = cls(op, schedule, slot)
         writer.before = op.next

@@ -89,8 +89,8 @@ def _keeps_memory_order(loop: For, schedule: Schedule) -> bool:
 def _in_order(first: Op, second: Op, loop: For, schedule: Schedule) -> bool:
     """Whether the schedule runs `first` before `second`, and both in the same stage."""
     ops = [ancestor_in(op, loop.body) for op in (first, second)]
-    before, behind = (schedule.slots[op] for op in ops if op is not None)
-    return before.stage == behind.stage and not schedule.is_before(behind.cluster, before.cluster)
+    before, after = (schedule.slots[op] for op in ops if op is not None)
+    return before.stage == after.stage and not schedule.is_before(after.cluster, before.cluster)
 
 
 def _complete(loop: For, schedule: Schedule) -> None:
@@ -188,7 +188,7 @@ def _schedule_branches(loop: For, schedule: Schedule) -> Cluster:
     for stage in range(schedule.stages):
         for op, slot in ops:
             if slot.stage == stage:
-                for branch in _branches_behind(op, seen):
+                for branch in _branches_after(op, seen):
                     needed.setdefault(branch, stage)
     if needed:
         front = schedule.first_cluster()
@@ -201,7 +201,7 @@ def _schedule_branches(loop: For, schedule: Schedule) -> Cluster:
     return start
 
 
-def _branches_behind(op: Op, seen: set[Op]) -> list[Op]:
+def _branches_after(op: Op, seen: set[Op]) -> list[Op]:
     """The branches that what `op` uses is computed by, within one iteration; what is in `seen` was looked at before."""
     found: list[Op] = []
     waiting = [op]

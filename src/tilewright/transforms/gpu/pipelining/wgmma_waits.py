@@ -39,7 +39,7 @@ from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.product_latencies import root_of
 from tilewright.transforms.gpu.pipelining.schedule import body_of
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_as
-from tilewright.transforms.matching import following, is_behind, is_inside, uses_of
+from tilewright.transforms.matching import following, is_after, is_inside, uses_of
 from tilewright.transforms.op_builder import OpBuilder
 
 BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
@@ -53,7 +53,7 @@ def launch_wgmmas(loop: For) -> None:
         product.attributes = {**product.attributes, "isAsync": True}
         carried = _carried_by(product, loop)
         if carried is None:
-            _wait_behind(product, product.results, 0)
+            _wait_after(product, product.results, 0)
         else:
             running[product] = carried
     if not running:
@@ -62,7 +62,7 @@ def launch_wgmmas(loop: For) -> None:
         running = {part: carried for product, carried in running.items() for part in split_wgmma(product)}
     _wait_in_loop(loop, list(running))
     buffers = _buffers_around(running, loop)
-    _wait_behind(loop, [*(loop.results[carried] for carried in running.values()), *buffers], 0)
+    _wait_after(loop, [*(loop.results[carried] for carried in running.values()), *buffers], 0)
 
 
 def _buffers_around(products: Mapping[WarpGroupDot, int], loop: For) -> list[Value]:
@@ -94,7 +94,7 @@ def _carried_by(product: WarpGroupDot, loop: For) -> int | None:
     if all(_only_accumulates(user, argument) for user in argument.uses):
         return carried
     for wait in _full_waits(loop)[:1]:
-        if all(is_behind(user, wait) for user in argument.uses):
+        if all(is_after(user, wait) for user in argument.uses):
             _thread(wait, [argument])
             return carried
     return None
@@ -166,9 +166,9 @@ def _full_waits(loop: For) -> list[WarpGroupDotWait]:
     return [op for op in body_of(loop) if isinstance(op, WarpGroupDotWait) and op.pendings == 0]
 
 
-def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
+def _wait_after(op: Op, values: Sequence[Value], pendings: int) -> None:
     """Wait behind `op` until at most `pendings` products run; the users of `values` get what the wait gives."""
-    wait_for(OpBuilder.behind(op), values, pendings)
+    wait_for(OpBuilder.after(op), values, pendings)
 
 
 def wait_for(writer: OpBuilder, values: Sequence[Value], pendings: int) -> WarpGroupDotWait:
@@ -185,7 +185,7 @@ def _thread(wait: WarpGroupDotWait, values: Sequence[Value]) -> None:
         _collect_products(value.op, wait.block, products, set())
     buffers = [value for product in products for value in product.operands if isinstance(value.type, MemDescType)]
     new = [value for value in dict.fromkeys((*values, *buffers)) if value not in wait.operands]
-    users = {value: [user for user in value.uses if is_behind(user, wait)] for value in new}
+    users = {value: [user for user in value.uses if is_after(user, wait)] for value in new}
     wait.set_operands([*wait.operands, *new])
     for value in new:
         result = add_result(wait, value.type)
@@ -216,9 +216,9 @@ def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
         return  # never more than the products behind that wait run
     for product in running:
         if _overwrites_registers(product, loop):
-            _wait_behind(product, product.results, len(running) - 1)
+            _wait_after(product, product.results, len(running) - 1)
     if not _overwrites_registers(running[-1], loop):
-        _wait_behind(running[-1], [_named_at(running[-1], product.result) for product in running], len(running))
+        _wait_after(running[-1], [_named_at(running[-1], product.result) for product in running], len(running))
 
 
 def _named_at(end: Op, value: Value) -> Value:
@@ -242,16 +242,16 @@ def _wait_in_front_of_users(product: WarpGroupDot) -> None:
 def _wait_in_block(value: Value, block: Block) -> Value:
     """Wait in `block` for what `value` is the sum of; returns what it is at the end of the block."""
     for op in block:
-        if isinstance(op, If) and _names_behind(op, value) <= 1:
+        if isinstance(op, If) and _names_after(op, value) <= 1:
             value = _wait_in_arms(value, op)
         elif isinstance(op, If) or (not op.definition.terminator and any(_needs_end(i, value) for i in op.walk())):
             return wait_for(OpBuilder(op), [value], 0).results[0]
     return value
 
 
-def _names_behind(branch: If, value: Value) -> int:
+def _names_after(branch: If, value: Value) -> int:
     """The number of values behind `branch` that may be `value`: each has registers, which running products forbid."""
-    is_used = any(is_behind(user, branch) for user in value.uses)
+    is_used = any(is_after(user, branch) for user in value.uses)
     return len(_results_of(branch, [value] * len(branch.arms))) + is_used
 
 
@@ -277,7 +277,7 @@ def _wait_in_arms(value: Value, branch: If) -> Value:
         return results[0]
     if all(end is value for end in ends):
         return value
-    users = [user for user in value.uses if is_behind(user, branch)]
+    users = [user for user in value.uses if is_after(user, branch)]
     found = with_result(branch, first, ends[0], ends[1] if others else value)
     for user in users:
         user.set_operands([found if operand is value else operand for operand in user.operands])

@@ -29,7 +29,7 @@ from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.warp_specialization.channels import product_buffers
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import WITHOUT_TILES, registers_of
 from tilewright.transforms.gpu.warp_specialization.slices import Roles, partitions_of_op, roles_of
-from tilewright.transforms.matching import constant_of, following, is_behind, is_in, is_inside
+from tilewright.transforms.matching import constant_of, following, is_after, is_in, is_inside
 
 READ_AT_ONCE = 128
 """Max number of registers of a thread that one instruction reads tensor memory to."""
@@ -67,7 +67,7 @@ def _correction(alloc: TmemAlloc, loop: For) -> set[Op]:
     if len(inner) != len(BY_STEP) or any(is_in(user, step) for user in users if user not in inner):
         return set()
     product, load, store = products[0], loads[0], stores[0]
-    if not (is_behind(product, store) and is_behind(store, load)) or constant_of(store.predicate) != 1:
+    if not (is_after(product, store) and is_after(store, load)) or constant_of(store.predicate) != 1:
         return set()
     return _with_growing(_between(load, store))
 
@@ -142,7 +142,7 @@ def compute_early(op: Op) -> None:
     for other in list(following(last)):
         if other in needed:
             other.unlink()
-            Writer.behind(last).insert(other)
+            Writer.after(last).insert(other)
             last = other
 
 

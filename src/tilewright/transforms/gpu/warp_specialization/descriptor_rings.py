@@ -38,7 +38,7 @@ from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.tma_lowering import DESCRIPTOR_BYTES, descriptor_memory, write_descriptor
 from tilewright.transforms.gpu.warp_specialization.carried_counters import Counters, ops_around
-from tilewright.transforms.matching import is_behind, uses_of
+from tilewright.transforms.matching import is_after, uses_of
 
 
 class HandedOn(NamedTuple):
@@ -101,7 +101,7 @@ def _lower(maker: MakeTensorDescriptor, partition: Block, places: int) -> bool:
     if own is None or own is partition:
         return False
     if way is not None:
-        stays = any(isinstance(user, DescriptorCopy) and is_behind(user, way.branch) for user in way.late)
+        stays = any(isinstance(user, DescriptorCopy) and is_after(user, way.branch) for user in way.late)
         _take_turns(maker, partition, places + (stays and not _sink(way)))
         return True
     blocks = {user.block for user in maker.result.uses}

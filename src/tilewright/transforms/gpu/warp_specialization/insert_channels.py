@@ -61,7 +61,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     without,
 )
 from tilewright.transforms.loop_unroll import NUM_STAGES
-from tilewright.transforms.matching import constant_of, following, is_behind
+from tilewright.transforms.matching import constant_of, following, is_after
 from tilewright.transforms.op_builder import OpBuilder
 
 Place = tuple[Value, Value]
@@ -143,7 +143,7 @@ class _Inserter:
             if segment.partition != self.roles.load and not (segment is segments[-1] and is_cyclic):
                 self._tell(segment, barriers[number], place, fenced=is_read and segment is segments[-1])
         if channel.inner_loop is not None:
-            self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
+            self._wait_after(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
         if by_threads:
             self._copy_by_threads(channel, count, barriers[0], place)
         elif channel.is_loaded:
@@ -165,12 +165,12 @@ class _Inserter:
             phase = at.compute("arith.xori", phase, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
 
-    def _wait_behind(self, loop: For, partition: int, barriers: Value, place: Value, phase: Value) -> None:
+    def _wait_after(self, loop: For, partition: int, barriers: Value, place: Value, phase: Value) -> None:
         """Let `partition` wait behind `loop` until the last segment of the last iteration, with `phase`, has ended."""
         assert loop.next is not None, "a terminator ends the block"
         at = _Marker(loop.next, partition)
-        behind = loop.results[phase.index - 1]
-        before = at.compute("arith.xori", behind, at.constant(1, i32))
+        after = loop.results[phase.index - 1]
+        before = at.compute("arith.xori", after, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), before, [], []])
 
     def _tell(self, segment: Segment, barriers: Value, place: Value, *, fenced: bool) -> None:
@@ -227,7 +227,7 @@ class _Inserter:
         front = Writer(self.loop)
         ring = front.emit(alloc.name, (), MemDescType(shape, type.element, type.encoding, type.space, mutable=True))
         if isinstance(alloc, LocalAlloc):
-            Writer.behind(self.loop).op("ttg.local_dealloc", (ring,))
+            Writer.after(self.loop).op("ttg.local_dealloc", (ring,))
         return at.view(ring, place) if count > 1 else ring
 
     def _move_out(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value) -> None:
@@ -249,7 +249,7 @@ class _Inserter:
         assert tile.op is not None, "an op of the step gives the tile"
         compute_early(tile.op)
         first = next(op for op in following(tile.op) if op in users)
-        alloc = Writer.behind(tile.op).op("ttg.local_alloc", (tile,), (plain_buffer(tile),))
+        alloc = Writer.after(tile.op).op("ttg.local_alloc", (tile,), (plain_buffer(tile),))
         load = Writer(first).op("ttg.local_load", (alloc.result,), (tile.type,))
         mark(alloc, [DEFAULT])
         mark(load, partitions_of_op(first))
@@ -323,11 +323,11 @@ def _write_no_start(alloc: TmemAlloc) -> None:
     start = alloc.source if store is None else store.value
     if start is None or len(loads) != len(users) - 1 - (store is not None):
         return
-    if not all(is_behind(load, loop) and load.results[0].type is start.type for load in loads):
+    if not all(is_after(load, loop) and load.results[0].type is start.type for load in loads):
         return
     has_steps = OpBuilder(loop).compare("slt", loop.low, loop.high)
     for load in loads:
-        choice = OpBuilder.behind(load).op("arith.select", (has_steps, load.results[0], start), (start.type,))
+        choice = OpBuilder.after(load).op("arith.select", (has_steps, load.results[0], start), (start.type,))
         load.results[0].replace_by(choice.result)
         choice.set_operand(1, load.results[0])
     alloc.set_operands(())
@@ -339,7 +339,7 @@ def _first_store(alloc: TmemAlloc, loop: For) -> TmemStore | None:
     """The op that writes, before `loop`, what the sum that `alloc` makes starts with."""
     stores = [user for user in alloc.results[0].uses if isinstance(user, TmemStore)]
     always = len(stores) == 1 and alloc.source is None and constant_of(stores[0].predicate) == 1
-    return stores[0] if always and is_behind(loop, stores[0]) else None
+    return stores[0] if always and is_after(loop, stores[0]) else None
 
 
 def _begins_anew(product: TensorCoreMma, loop: For) -> bool:

@@ -100,7 +100,7 @@ def _have_room(loop: For, types: Sequence[MemDescType], stages: int) -> bool:
 
 def _read_from_buffer(load: DescriptorRead, type: MemDescType) -> InMemory:
     tile, users = load.result, list(load.result.uses)
-    at = OpBuilder.behind(load)
+    at = OpBuilder.after(load)
     buffer = at.emit("ttg.local_alloc", (tile,), type)
     read = at.emit("ttg.local_load", (buffer,), tile.type)
     for user in users:

@@ -94,7 +94,7 @@ class Captures:
 
     def _buffer(self, tile: Value) -> Value:
         buffer = OpBuilder(self.group).emit("ttg.local_alloc", (tile,), plain_buffer(tile))
-        OpBuilder.behind(self.group).op("ttg.local_dealloc", (buffer,))
+        OpBuilder.after(self.group).op("ttg.local_dealloc", (buffer,))
         return buffer
 
     def body(self, region: Region, used: list[Value]) -> Block:

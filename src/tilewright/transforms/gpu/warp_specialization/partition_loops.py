@@ -74,7 +74,7 @@ class Part(NamedTuple):
     slice: Slice
     results: list[Value]
     front: list[Op]
-    behind: list[Op]
+    after: list[Op]
 
 
 def _parts(loop: For) -> list[Part]:
@@ -85,8 +85,8 @@ def _parts(loop: For) -> list[Part]:
     """
     numbers = [DEFAULT, *sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})]
     _check_marks(loop)
-    front, behind = _ops_around(loop)
-    used = [result for result in loop.results if any(user not in behind for user in result.uses)]
+    front, after = _ops_around(loop)
+    used = [result for result in loop.results if any(user not in after for user in result.uses)]
     given: dict[int, list[Value]] = {number: [] for number in numbers}
     if _slice_with(loop, DEFAULT, used) is not None:
         given[DEFAULT] = used
@@ -95,10 +95,10 @@ def _parts(loop: For) -> list[Part]:
             given[_giver(loop, result, numbers)].append(result)
     return [
         Part(
-            Slice(loop, number, results=[*results, *_results_for(loop, number, behind)]),
+            Slice(loop, number, results=[*results, *_results_for(loop, number, after)]),
             results,
             [op for op in front if number in partitions_of_op(op)],
-            [op for op in behind if number in partitions_of_op(op)],
+            [op for op in after if number in partitions_of_op(op)],
         )
         for number, results in given.items()
     ]
@@ -115,22 +115,22 @@ def _ops_around(loop: For) -> tuple[list[Op], list[Op]]:
     at = ops.index(loop)
     own = [tag is not None and op is not loop and integer_in(op, TAG) == tag and not op.regions for op in ops]
     front = [op for op, is_own in zip(ops[:at], own[:at], strict=True) if is_own]
-    behind = [op for op, is_own in zip(ops[at:], own[at:], strict=True) if is_own]
+    after = [op for op, is_own in zip(ops[at:], own[at:], strict=True) if is_own]
     others = [op for op, is_own in zip(ops[at + 1 :], own[at + 1 :], strict=True) if not is_own]
-    for op in (*front, *behind):
+    for op in (*front, *after):
         if any(result.uses for result in op.results) or any(value.op in others for value in op.operands):
             raise ForeignValueError(op, DEFAULT)
-    return front, behind
+    return front, after
 
 
-def _results_for(loop: For, number: int, behind: Sequence[Op]) -> list[Value]:
+def _results_for(loop: For, number: int, after: Sequence[Op]) -> list[Value]:
     """The results of `loop` that a partition computes for its own ops behind it, or because a mark says so."""
-    own = {value for op in behind if number in partitions_of_op(op) for value in op.operands}
+    own = {value for op in after if number in partitions_of_op(op) for value in op.operands}
     marks = loop.attributes.get(OUTPUTS)
-    if behind and isinstance(marks, tuple):
+    if after and isinstance(marks, tuple):
         pairs = zip(loop.results, marks, strict=False)
         own.update(result for result, mark in pairs if isinstance(mark, DenseArray) and number in mark.values)
-    elif behind and PARTITION not in loop.attributes:
+    elif after and PARTITION not in loop.attributes:
         own.update(loop.results)  # without marks, as in Triton 3.5, all partitions compute what the loop carries
     return [result for result in loop.results if result in own]
 
@@ -181,10 +181,10 @@ def _partition(loop: For) -> bool:
     run_products_on(default)
     for old, new in zip(parts[0].results, made.results, strict=True):
         old.replace_by(new)
-    _read_behind(loop, buffers)
+    _read_after(loop, buffers)
     for op in made.walk():
         op.attributes = without(op, *SCHEDULING)
-    for op in [op for part in parts for op in (*part.front, *part.behind)]:
+    for op in [op for part in parts for op in (*part.front, *part.after)]:
         op.erase()
     loop.erase()
     return True
@@ -195,7 +195,7 @@ def _write(part: Part, block: Block, mapping: dict[Value, Value]) -> None:
     for op in part.front:
         block.append(op.clone(mapping))
     part.slice.write(block, mapping)
-    for op in part.behind:
+    for op in part.after:
         block.append(op.clone(mapping))
 
 
@@ -205,11 +205,11 @@ def _multiplies(part: Part) -> bool:
 
 def _barrier(loop: For) -> Value:
     """A barrier that hears when the last product is done."""
-    front, behind = OpBuilder(loop), OpBuilder.behind(loop)
+    front, after = OpBuilder(loop), OpBuilder.after(loop)
     barrier = front.emit("ttg.local_alloc", (), barriers_type(loop))
     front.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
-    behind.op("ttng.inval_barrier", (barrier,))
-    behind.op("ttg.local_dealloc", (barrier,))
+    after.op("ttng.inval_barrier", (barrier,))
+    after.op("ttg.local_dealloc", (barrier,))
     return barrier
 
 
@@ -218,9 +218,9 @@ def _buffer(loop: For, result: Value) -> Value:
     return OpBuilder(loop).emit("ttg.local_alloc", (), plain_buffer(result))
 
 
-def _read_behind(loop: For, buffers: Mapping[Value, Value]) -> None:
+def _read_after(loop: For, buffers: Mapping[Value, Value]) -> None:
     """Let what is behind `loop` use its results as they are in `buffers`."""
-    at = OpBuilder.behind(loop)
+    at = OpBuilder.after(loop)
     for result, buffer in buffers.items():
         result.replace_by(at.emit("ttg.local_load", (buffer,), result.type))
         at.op("ttg.local_dealloc", (buffer,))

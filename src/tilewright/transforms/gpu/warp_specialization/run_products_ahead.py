@@ -37,7 +37,7 @@ from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma
 from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.effects import is_pure
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, Slot, body_of
-from tilewright.transforms.matching import binary_of, is_behind
+from tilewright.transforms.matching import binary_of, is_after
 
 STARTS = (WaitBarrier, FenceAsyncShared, TensorCoreMma, TensorCoreCommit)
 """The ops with effects of a loop that does nothing but start products."""
@@ -85,7 +85,7 @@ def _may_run_ahead(first: Sequence[Op], later: Sequence[Op], group: WarpGroup) -
 def _is_early(signal: Op, needed: Collection[Op], signalled: Collection[Value]) -> bool:
     """Whether `signal` comes before the products that wait for `needed`; an iteration first signals `signalled`."""
     is_copy = isinstance(signal, COPIES)
-    if not is_copy and not any(op.block is signal.block and is_behind(op, signal) for op in needed):
+    if not is_copy and not any(op.block is signal.block and is_after(op, signal) for op in needed):
         return False
     assert signal.block is not None, "the op is in a partition"
     before = takewhile(lambda op: op is not signal, signal.block)

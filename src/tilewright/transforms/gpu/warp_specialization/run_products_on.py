@@ -52,7 +52,7 @@ def _arrive_later(loop: For) -> None:
         wait = next(_ends(following(arrive)), None)
         if wait is not None:
             arrive.unlink()
-            Writer.behind(wait).insert(arrive)
+            Writer.after(wait).insert(arrive)
         else:
             _arrive_in_next_iteration(loop, arrive)
 
@@ -105,13 +105,13 @@ def _arrive_in_next_iteration(loop: For, arrive: ArriveBarrier) -> None:
     before = add_carried(loop, Writer(loop).constant(0, i32))
     loop.body.terminator.set_operands([*loop.yielded, view.index])
     wait = next(_ends(body_of(loop)))
-    at = Writer.behind(wait)
+    at = Writer.after(wait)
     _arrive(at, arrive, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
     arrive.erase()
     if isinstance(loop.parent, WarpGroup):
         return  # nobody copies to the place any more
     assert loop.next is not None, "the last products are waited for behind the loop"
-    at = Writer.behind(loop.next)
+    at = Writer.after(loop.next)
     less = "ult" if "unsignedCmp" in loop.attributes else "slt"
     _arrive(at, arrive, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
 

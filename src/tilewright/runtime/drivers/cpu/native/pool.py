@@ -276,8 +276,8 @@ def _work_on_parts(f: Function, pool: Ptr, number: I64) -> None:
     with f.counted(threads) as others:
         turn = number + others
         owner = f.choose(turn < threads, turn, turn - threads)
-        begin, behind = owner * part, (owner + 1) * part
-        end = f.choose(behind < total, behind, total)
+        begin, last = owner * part, (owner + 1) * part
+        end = f.choose(last < total, last, total)
         with f.repeat() as loop:
             first = begin + f.update("add", _counter(f, scratch, stride, owner), chunk)
             loop.leave_when(first >= end)
