@@ -1165,7 +1165,9 @@ def launch_of(number: int, grid: tuple[int, int], module: Op) -> Arrays:
 EXECUTED = {text: name for name, text in INPUTS.items() if text is not REPORTS}.values()
 """One of the passes for each kernel; `REPORTS` asserts in a sum, which `run_ir` does not execute."""
 LARGE = "keep_panels"
-"""Its products of large tiles are run for one number, by two programs, of which the second one finds what is kept."""
+"""Its products of large tiles are run for one number only."""
+GRIDS = {LARGE: (2, 1), "merge_iterations": (1, 1)}
+"""Grids of large products; others have six programs. The second one finds what is kept; of equal ones there is one."""
 
 
 @pytest.mark.parametrize(
@@ -1181,7 +1183,7 @@ def test_every_loop_pass_keeps_what_a_kernel_computes(name: str, number: int) ->
     On one of them it is run behind every pass, on the others behind the last one, and step by step if that differs.
     """
     some = TARGETS[list(INPUTS).index(name) % len(TARGETS)]
-    launch = partial(launch_of, number, (2, 1) if name == LARGE else (3, 2))
+    launch = partial(launch_of, number, GRIDS.get(name, (3, 2)))
     for target in TARGETS if number == 300 else [some]:
         module = module_of(INPUTS[name])
         run_passes(module, cpu_passes(target))

@@ -63,10 +63,15 @@ def _reinterpret(op: Any, a: Array) -> Array:
     return np.ascontiguousarray(a).view(numpy_dtype(op.results[0].type)).reshape(_shape(op))
 
 
+def _wide(a: Array) -> type[np.int64 | np.float64]:
+    """The type in which products of numbers like those of `a` are added."""
+    return np.int64 if a.dtype.kind in "iu" else np.float64
+
+
 def _dot_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
     """Products and sums of floats in double, rounded at the end; the sums of machines differ by less than 2 ulp."""
     left = a.view(UNSIGNED[a.dtype]) if op.unsigned else a
-    wide = np.int64 if np.issubdtype(left.dtype, np.integer) else np.float64
+    wide = _wide(left)
     products = left.astype(wide) * b.astype(wide)
     sums = products.reshape(accumulator.shape[0], -1).sum(axis=1)
     return (accumulator.astype(wide) + sums).astype(accumulator.dtype)
@@ -75,7 +80,7 @@ def _dot_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
 def _matrix_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
     """Sums as those of `_dot_accumulate`; 16 bytes of each operand are two rows and two columns."""
     del op
-    wide = np.int64 if np.issubdtype(a.dtype, np.integer) else np.float64
+    wide = _wide(a)
     rows, columns = (side.astype(wide).reshape(accumulator.shape[0] // 4, 2, -1) for side in (a, b))
     sums = (rows[:, :, None, :] * columns[:, None, :, :]).sum(axis=3)
     return (accumulator.astype(wide) + sums.reshape(-1)).astype(accumulator.dtype)
@@ -84,7 +89,7 @@ def _matrix_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array
 def _multiply_tiles(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
     """Sums as those of `_dot_accumulate`; a row of `b` has a group of neighbours along k for each column."""
     del op
-    wide = np.int64 if np.issubdtype(a.dtype, np.integer) else np.float64
+    wide = _wide(a)
     columns = accumulator.shape[1]
     left, right = a.astype(wide), b.astype(wide).reshape(b.shape[0], columns, -1).transpose(0, 2, 1)
     return (accumulator.astype(wide) + left @ right.reshape(-1, columns)).astype(accumulator.dtype)
