@@ -94,3 +94,16 @@ def test_an_erased_constant_is_made_anew() -> None:
 def test_no_constants_of_pointers() -> None:
     with pytest.raises(TypeError, match=r"no constants of type !tt.ptr<f32>"):
         Builder(Block()).constant(0, PointerType(f32))
+
+
+def test_a_value_that_is_replaced_by_itself_keeps_its_users_and_one_without_users_its_name() -> None:
+    block = Block([i32, i32, i32])
+    a, b, c = block.args
+    a.name, b.name = "a", "b"
+    (added,) = Builder(block).emit("arith.addi", [a, a], [i32])
+    a.replace_by(a)
+    b.replace_by(c)
+    assert a.uses == {added.op: 2}
+    assert c.name is None
+    a.replace_by(c)
+    assert (a.uses, c.uses, c.name) == ({}, {added.op: 2}, "a")

@@ -11,6 +11,7 @@ from tests.layouts import random_layouts
 from tests.nvidia.tile_programs import loaded, program, stored, tensor
 from tests.nvidia.tile_programs import run as run_text
 
+from tilewright.layouts.distributed import Linear
 from tilewright.layouts.queries import num_warps
 
 Array = np.ndarray[Any, Any]
@@ -68,3 +69,16 @@ def test_sums_in_random_layouts(kind: str, seed: int) -> None:
     text = sums(kind, shape, axis, layout.text, element, reverse=reverse, warps=warps)
     _, found = run_text(text, [x, np.zeros_like(wanted)], capability=80, warps=warps)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kinds", ["lllllrrww", "llrlrlwlw", "wlllllrrw", "rlwlllwlr", "wrwrlllll"])
+def test_scans_over_bits_of_lanes_registers_and_warps_in_any_order(kinds: str) -> None:
+    """The letters say what each bit of the position is; in both directions."""
+    steps = {kind: [(1 << bit,) for bit, other in enumerate(kinds) if other == kind] for kind in "rlw"}
+    layout = Linear(*map(tuple, steps.values()), ())
+    x = np.random.default_rng(3).integers(-99, 99, 512).astype("i4")
+    for reverse in (False, True):
+        text = sums("scan", (512,), 0, layout.text, "i32", reverse=reverse, warps=4)
+        _, found = run_text(text, [x, np.zeros_like(x)], capability=80, warps=4)
+        np.testing.assert_array_equal(found, expected("scan", x, 0, reverse=reverse))
