@@ -10,6 +10,7 @@ import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block
+from tilewright.ir.parser import parse_module
 from tilewright.ir.types import PointerType, TensorType, f16, f32, i1, i8, i32, i64
 
 TILE = TensorType((4,), i32)
@@ -107,3 +108,13 @@ def test_a_value_that_is_replaced_by_itself_keeps_its_users_and_one_without_user
     assert c.name is None
     a.replace_by(c)
     assert (a.uses, c.uses, c.name) == ({}, {added.op: 2}, "a")
+
+
+def test_ops_that_are_destroyed_refer_to_nothing_at_any_depth() -> None:
+    module = parse_module(
+        "tt.func @f(%c: i1, %x: i32) {\n scf.if %c {\n %y = arith.addi %x, %x : i32\n }\n tt.return\n}"
+    )
+    ops, blocks = list(module.walk()), [op.regions[0].block for op in module.walk() if op.regions]
+    module.destroy()
+    assert [(op.operands, op.results, op.next, op.previous) for op in ops] == [([], [], None, None)] * len(ops)
+    assert [(block.args, block.first, block.last, block.region) for block in blocks] == [([], None, None, None)] * 3

@@ -57,4 +57,4 @@ def test_one_character_less(golden: Golden) -> None:
             changed = text[:place] + text[place + 1 :]
             said = reading(*((changed, "") if attributes else ("", changed)))
             lines.append(f"{changed}\n    {said}")
-    golden("\n".join(lines) + "\n", "missing_characters.txt")
+    golden("\n".join(lines) + "\n", "parse_errors/missing_characters.txt")
