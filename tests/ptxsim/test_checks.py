@@ -197,6 +197,22 @@ def test_ctas_that_load_what_others_store_race() -> None:
         fine(f"{exchange} @%p1 {between} @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "wide", ["st.global.v4.b32 [%d0], {%r9, %r9, %r9, %r9};", "ld.global.v2.b64 {%d8, %d9}, [%d0];"]
+)
+@pytest.mark.parametrize("place", [0, 4, 12, 16])
+def test_all_bytes_of_a_wide_access_race(wide: str, place: int) -> None:
+    """CTA 0 accesses 16 bytes, CTA 1 stores a word of them, in both orders, or the word that follows them."""
+    for first, second in ((0, 1), (1, 0)):
+        choose = f"setp.eq.and.u32 %p2, %r1, {first}, %p1; setp.eq.and.u32 %p3, %r1, {second}, %p1; mov.u32 %r9, 5;"
+        body = f"{SLOT}{choose} @%p2 {wide} @%p3 st.global.b32 [%d0+{place}], 7;"
+        if place == 16:
+            fine(body, threads=32, grid=2)
+        else:
+            assert mistake(body, threads=32, grid=2).kind == "race"
+
+
 def test_a_store_where_another_cta_adds_races() -> None:
     adds = "setp.eq.and.u32 %p2, %r1, 0, %p1; setp.ne.and.u32 %p3, %r1, 0, %p1; @%p2 red.global.add.u32 [%d0], 1;"
     error = mistake(SLOT + adds + "@%p3 st.global.b32 [%d0], 5;", threads=32, grid=2)

@@ -60,6 +60,48 @@ def test_ranks_outside_of_the_cluster() -> None:
         peers(body=PEER.replace("xor.b32 %r2, %r1, 1", "add.s32 %r2, %r1, 2"))
 
 
+SEND = """
+mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r0, 0;
+shl.b32 %r3, %r0, 2; mad.lo.s32 %r4, %r1, 100, %r0; st.shared.b32 [%r3], %r4;
+mov.b32 %r20, 4096; mov.b32 %r21, 1024; mov.b32 %r22, 0;
+@%p1 mbarrier.init.shared::cta.b64 [%r20], 1; @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], BYTES;
+fence.proxy.async.shared::cta; MEET
+mapa.shared::cluster.u32 %r23, %r21, %r2; mapa.shared::cluster.u32 %r24, %r20, %r2;
+@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r23], [%r22], BYTES, [%r24];
+CHANGE
+$wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra $wait;
+ld.shared.b32 %r7, [%r3+1024]; mad.lo.s32 %r8, %r1, 32, %r0;
+mul.wide.u32 %d10, %r8, 4; add.s64 %d10, %d10, %d0; st.global.b32 [%d10], %r7; MEET
+"""
+
+
+def sent(change: str = "", count: int = 128) -> np.ndarray:
+    """What CTAs get that copy so many bytes to each other, and `change` something before it has come."""
+    body = SEND.replace("MEET", MEET).replace("CHANGE", change).replace("BYTES", str(count))
+    text = kernel_text(body, 1)
+    return run_kernel(text, np.zeros(64, np.int32), shared=8192, grid=2, cluster=(2, 1, 1))[0]
+
+
+def test_bytes_go_to_the_other_cta() -> None:
+    assert sent().tolist() == [*range(100, 132), *range(32)]
+    with pytest.raises(SimulationError, match="nothing has stored"):
+        sent(count=64)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("st.shared.b32 [%r3], 0;", "still reads"),
+        ("ld.shared.b32 %r7, [%r3+1024];", "is writing"),
+        ("st.shared.b32 [%r3+1024], 0;", "is writing"),
+        ("mad.lo.s32 %r23, %r0, 4, %r23; st.shared::cluster.b32 [%r23], 0;", "is writing"),
+    ],
+)
+def test_bytes_on_their_way_are_left_alone(change: str, problem: str) -> None:
+    with pytest.raises(SimulationError, match=problem):
+        sent(change)
+
+
 ALLOCATE = (
     "mov.b32 %r40, 0; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r40], 64; ld.shared.b32 %r41, [%r40];"
 )

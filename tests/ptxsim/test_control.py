@@ -79,6 +79,11 @@ def test_variables_of_the_module() -> None:
     assert found.tolist() == [4, 0x3F000000, 3, 1]
     with pytest.raises(SimulationError, match="read-only memory"):
         run(kernel_text("mov.u64 %d1, half; st.global.b32 [%d1], %r0;", 1, head=head), np.zeros(4, np.uint32))
+    head = ".const .align 4 .f32 floats[3] = {1.5, -0.25, 3};"
+    body = """ld.const.b32 %r1, [floats]; ld.const.b32 %r2, [floats+4]; ld.const.b32 %r3, [floats+8];
+    st.global.v4.b32 [%d0], {%r1, %r2, %r3, %r0};"""
+    (found,) = run(kernel_text(body, 1, head=head, threads=1), np.zeros(4, np.float32))
+    assert found[:2].tolist() == [1.5, -0.25]
 
 
 def test_barriers_that_count() -> None:
