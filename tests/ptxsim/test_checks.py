@@ -277,3 +277,36 @@ def test_warps_may_store_the_same_value_to_one_place() -> None:
     assert mistake(first + "add.s32 %r5, %r5, 1; @!%p1 st.shared.b32 [tile], %r5;").kind == "race"
     read = "@%p1 ld.shared.b32 %r6, [tile];"
     assert mistake(first + read + "@!%p1 st.shared.b32 [tile], %r5;").kind == "race"
+
+
+COUNT = {
+    "st.volatile": "add.u32 %r5, %r5, STEP; st.volatile.global.b32 [%d0], %r5;",
+    "st.relaxed": "add.u32 %r5, %r5, STEP; st.relaxed.gpu.global.b32 [%d0], %r5;",
+    "atom.add": "atom.global.add.u32 %r5, [%d0], STEP;",
+    "red.max": "add.u32 %r5, %r5, STEP; red.global.max.u32 [%d0], %r5;",
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("count", COUNT)
+def test_loops_that_poll_and_count_are_no_deadlock(count: str) -> None:
+    """Warp 0 counts until warp 1, which waits for a large number, answers; without steps both wait for ever."""
+    body = f"""mov.u32 %r5, 0; and.b32 %r6, %r0, 31; setp.ne.u32 %p1, %r6, 0; setp.eq.u32 %p2, %r0, 32;
+    @%p1 bra $end; @%p2 bra $wait;
+    $count: ld.volatile.global.b32 %r7, [%d0+4]; {COUNT[count]} setp.eq.u32 %p3, %r7, 0; @%p3 bra $count; bra $end;
+    $wait: ld.volatile.global.b32 %r7, [%d0]; setp.lt.u32 %p3, %r7, 400; @%p3 bra $wait;
+    st.volatile.global.b32 [%d0+4], 1; $end:"""
+    fine(body.replace("STEP", "1"), threads=64)
+    assert mistake(body.replace("STEP", "0"), threads=64).kind == "deadlock"
+
+
+@pytest.mark.quick
+def test_loops_that_compute_while_another_polls_are_no_deadlock() -> None:
+    body = """mov.u32 %r5, 0; and.b32 %r6, %r0, 31; setp.ne.u32 %p1, %r6, 0; setp.eq.u32 %p2, %r0, 32;
+    @%p1 bra $end; @%p2 bra $wait;
+    ld.volatile.global.b32 %r7, [%d0+4];
+    $compute: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 400; @%p3 bra $compute;
+    st.volatile.global.b32 [%d0+4], %r5; bra $end;
+    $wait: ld.volatile.global.b32 %r7, [%d0+4]; setp.eq.u32 %p3, %r7, 0; @%p3 bra $wait;
+    st.global.b32 [%d0+8], %r7; $end:"""
+    assert fine(body, threads=64)[0][:3].tolist() == [0, 400, 400]
