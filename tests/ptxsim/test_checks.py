@@ -294,10 +294,12 @@ def test_loops_that_poll_and_count_are_no_deadlock(count: str) -> None:
     body = f"""mov.u32 %r5, 0; and.b32 %r6, %r0, 31; setp.ne.u32 %p1, %r6, 0; setp.eq.u32 %p2, %r0, 32;
     @%p1 bra $end; @%p2 bra $wait;
     $count: ld.volatile.global.b32 %r7, [%d0+4]; {COUNT[count]} setp.eq.u32 %p3, %r7, 0; @%p3 bra $count; bra $end;
-    $wait: ld.volatile.global.b32 %r7, [%d0]; setp.lt.u32 %p3, %r7, 400; @%p3 bra $wait;
+    $wait: ld.volatile.global.b32 %r7, [%d0]; setp.lt.u32 %p3, %r7, 250; @%p3 bra $wait;
     st.volatile.global.b32 [%d0+4], 1; $end:"""
-    fine(body.replace("STEP", "1"), threads=64)
-    assert mistake(body.replace("STEP", "0"), threads=64).kind == "deadlock"
+    poll = "ld.volatile.global.b32 %r7, [%d0+4];"
+    for text in (body, body.replace(f"{poll} {COUNT[count]}", f"{COUNT[count]} {poll}")):
+        fine(text.replace("STEP", "1"), threads=64)
+        assert mistake(text.replace("STEP", "0"), threads=64).kind == "deadlock"
 
 
 @pytest.mark.quick

@@ -332,8 +332,8 @@ def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int,
 
 
 def _note_change(machine: Machine, view: Array, units: Array, values: Array) -> None:
-    """Record for the scheduler whether a polling loop has itself changed memory that others may wait for."""
-    if machine.polled and not machine.changes:
+    """Record for the scheduler whether memory has changed, for which loops that poll may wait."""
+    if not machine.changes:
         machine.changes = int((view[units] != values).any())
 
 
