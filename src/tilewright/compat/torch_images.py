@@ -147,13 +147,13 @@ class Axis:
     def covers(self, place: Any, count: Any, module: Any) -> Iterator[tuple[Any, Any, Any]]:
         """Each block that may cover a pixel: the place within the block, its number, and whether it does."""
         ops, inside = module.ops, place + self.padding
-        for turn in range(self.most):
+        for step in range(self.most):
             if self.dilation == 1:
-                within = module.ModularIndexing(inside, 1, self.stride) + turn * self.stride
-                number = module.FloorDiv(inside, self.stride) - turn
+                within = module.ModularIndexing(inside, 1, self.stride) + step * self.stride
+                number = module.FloorDiv(inside, self.stride) - step
                 covers = module.range_mask(within, self.kernel, 0)
             else:
-                within, start = turn, inside - turn * self.dilation
+                within, start = step, inside - step * self.dilation
                 number = module.FloorDiv(start, self.stride)
                 covers = ops.eq(*(ops.index_expr(each, module.torch.int64) for each in (number * self.stride, start)))
             yield within, number, ops.and_(covers, module.range_mask(number, count, 0))

@@ -267,5 +267,5 @@ class NoinlineNeedsScalars(Limit):
 class ConstantRedefined(Diagnostic):
     title: ClassVar[str] = "`{name}` is already defined, and a constexpr cannot be reassigned"
     label: ClassVar[str] = "it has a value from before this line"
-    help: ClassVar[str] = "choose another name; turns of a tl.static_range may give it a value each"
+    help: ClassVar[str] = "choose another name; iterations of a tl.static_range may give it a value each"
     name: str

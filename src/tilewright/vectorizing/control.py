@@ -27,7 +27,7 @@ from tilewright.vectorizing.element import Element, check, constant, emit, is_ex
 from tilewright.vectorizing.errors import ASK_PYTHON
 from tilewright.vectorizing.kinds import BOOL, WEAK_INT, promote
 
-MAX_ITERATIONS, MAX_TURNS_TOGETHER = 32, 256
+MAX_ITERATIONS, MAX_NESTED_ITERATIONS = 32, 256
 """Max trip count of a loop to unroll, alone and multiplied by those around it."""
 
 
@@ -81,18 +81,19 @@ def loop(frame: ElementFrame, step: hir.For) -> None:
     before, domain.unrolled = domain.unrolled, domain.unrolled * max(1, len(items))
     stores = (step.target, *step.body.stores)
     for item in items:
-        if not run_unless_left(frame, step.left, stores, step.location, partial(_turn, frame, step, item)):
+        if not run_unless_left(frame, step.left, stores, step.location, partial(_iteration, frame, step, item)):
             break
     domain.unrolled = before
 
 
-def _turn(frame: ElementFrame, step: hir.For, item: Any) -> None:
+def _iteration(frame: ElementFrame, step: hir.For, item: Any) -> None:
     frame.names[step.target] = unwrap(item)
     frame.run(step.body)
 
 
 def _is_long(frame: ElementFrame, items: range) -> bool:
-    return len(items) > MAX_ITERATIONS or (len(items) > 1 and len(items) * frame.domain.unrolled > MAX_TURNS_TOGETHER)
+    inside = len(items) * frame.domain.unrolled
+    return len(items) > MAX_ITERATIONS or (len(items) > 1 and inside > MAX_NESTED_ITERATIONS)
 
 
 _COUNTER = ".counter "

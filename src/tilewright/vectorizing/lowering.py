@@ -54,7 +54,7 @@ def lower_to_span(module: Op, layout: Traversal, lanes: int) -> Op:
     Args:
         module: one function on scalars.
         layout: how operands are met. Each becomes a pointer and a distance in bytes.
-        lanes: the number of elements that a turn of the loop computes.
+        lanes: the number of elements that an iteration of the loop computes.
     """
     function = function_of(module)
     (result,) = (value.type for value in function.terminator.operands)
@@ -63,7 +63,7 @@ def lower_to_span(module: Op, layout: Traversal, lanes: int) -> Op:
     loop = _Loop(names, [*inputs, *([i1, result] if layout.select else []), result], lanes)
     read = [loop.read(number) if letter == UNIFORM else None for number, letter in enumerate(layout.pattern[:-1])]
     uniform = [argument for argument, value in zip(function.args, read, strict=False) if value is not None]
-    with loop.turns():
+    with loop.iterations():
         values = [loop.read(n, letter) for n, letter in enumerate(layout.pattern[:-1]) if read[n] is None]
         met = iter(values)
         every = [next(met) if value is None else value for value in read]
@@ -88,7 +88,7 @@ def lower_to_fold(module: Op) -> Op:
     """
     function = function_of(module)
     loop = _Loop(("total", "items"), [argument.type for argument in function.args], 1)
-    with loop.turns(loop.read(0)) as so_far:
+    with loop.iterations(loop.read(0)) as so_far:
         writer = _VectorWriter(loop.builder, 1, set())
         for argument, value in zip(function.args, (so_far, loop.read(1, SPACED)), strict=True):
             writer.bind(argument, value)
@@ -114,8 +114,8 @@ class _Loop:
         self._index: Value | None = None
 
     @contextmanager
-    def turns(self, *carried: Value) -> Iterator[Any]:
-        """The body of the loop; yields what is carried, if anything is. `next` is what the next turn gets."""
+    def iterations(self, *carried: Value) -> Iterator[Any]:
+        """The body of the loop; yields what is carried, if anything is. `next` is what the next iteration gets."""
         body = Block([i64, *(value.type for value in carried)])
         self._index, *inside = body.args
         self._index.name = "i"
@@ -127,7 +127,7 @@ class _Loop:
         self.results = self.builder.emit("scf.for", bounds, [v.type for v in carried], None, [Region([body])])
 
     def read(self, number: int, letter: str = UNIFORM) -> Value:
-        """The elements of an operand: that of this turn, or the one that all share."""
+        """The elements of an operand: that of this iteration, or the one that all share."""
         type = self.operands[number]
         lanes = 1 if letter == UNIFORM else self.lanes
         (found,) = self.builder.emit("vector.load", self._place(number, letter), [wide_type(_stored(type), lanes)])

@@ -54,13 +54,13 @@ def blocked_transpose(module: Op, target: Target) -> bool:
             if not lanes:
                 continue
             if facts := _facts(nest, lanes):
-                found |= _put_squares(b, nest, nest, facts, lanes, ())
+                found |= _put_blocks(b, nest, nest, facts, lanes, ())
                 continue
             for strides in _strides_across(nest):
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
                 side = min(lanes, SIDE_AT_LAUNCH)
                 facts = _facts(version, side)
-                if facts and _put_squares(b, nest, version, facts, side, strides):
+                if facts and _put_blocks(b, nest, version, facts, side, strides):
                     found = True
                 else:
                     for op in version.walk():
@@ -75,7 +75,7 @@ def _erase_unused(ops: Iterable[Op]) -> None:
         op.erase()
 
 
-def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
+def _put_blocks(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
     """Let `version` go by squares in place of `nest` where all masks are on and `strides` are 1.
 
     Returns False if that cannot be decided before the nest.
@@ -85,7 +85,7 @@ def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes:
         if condition is None:
             return False
         condition = reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides], condition)
-        put_version(b, nest, condition, _by_squares(version, lanes, facts))
+        put_version(b, nest, condition, _by_blocks(version, lanes, facts))
     return True
 
 
@@ -130,7 +130,7 @@ def _facts(nest: Nest, lanes: int) -> Facts:
     return {op: facts for op, facts in found.items() if facts}
 
 
-def _by_squares(nest: Nest, lanes: int, facts: Facts) -> Nest:
+def _by_blocks(nest: Nest, lanes: int, facts: Facts) -> Nest:
     """A copy of `nest` all of whose masks are on, and whose stores are not redirected."""
     marks = [facts.get(op, {}) for op in nest.body.ops_of(ACCESSES)]
     copy = without_masks(nest)

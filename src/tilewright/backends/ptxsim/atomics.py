@@ -122,7 +122,7 @@ def update(
     pieces = split(addresses) if not space else [(space, np.arange(len(lanes)), addresses)]
     for found, chosen, inner in pieces:
         view, units = _locate(machine, found, inner, lanes[chosen], width, size)
-        old[chosen] = _in_turns(machine, view, units, change, (first[chosen], second[chosen]))
+        old[chosen] = _one_by_one(machine, view, units, change, (first[chosen], second[chosen]))
     return old
 
 
@@ -145,7 +145,7 @@ def _locate(machine: Machine, space: str, addresses: Array, lanes: Array, width:
     return machine.memory.views[size], offsets >> shift
 
 
-def _in_turns(
+def _one_by_one(
     machine: Machine,
     view: Array,
     units: Array,

@@ -101,8 +101,8 @@ def _place_operands(module: Module) -> None:
         for field in ("address", "stride"):
             f.put(OPERAND, own, field, f.get(OPERAND, operand, field))
     left = f.variable("i64", f["row"])
-    with f.counted(rank) as turn:
-        axis = rank - turn - 1
+    with f.counted(rank) as number:
+        axis = rank - number - 1
         extent = f.load("i64", shape, axis * 8)
         rows = left.value // extent
         place = left.value - rows * extent
@@ -123,8 +123,8 @@ def _rows(module: Module) -> None:
     operands = f.variable("ptr", f.get(CALL, call, "operands"))
     has_rows = f.get(CALL, call, "rank").differs(0)
     with f.when(f.get(CALL, call, "backwards").differs(0)):
-        with f.counted(end - f["begin"]) as turn:
-            first = (end - turn - 1) * chunk
+        with f.counted(end - f["begin"]) as number:
+            first = (end - number - 1) * chunk
             last = f.choose(first + chunk < length, first + chunk, length)
             f.call("run_chunk", "void", call, operands.value, first, last)
         f.give(end)

@@ -229,11 +229,11 @@ def _split(offsets: LinearLayout, reps: int) -> tuple[LinearLayout, list[tuple[i
     """The layout of the registers of one part, and per part its registers in the tile."""
     place, _ = offsets.shifts[offsets.out_names.index("reps")]
     own = offsets.columns["register"]
-    turns = [own.index(1 << (place + turn)) for turn in range(reps)]
-    kept = [bit for bit in range(len(own)) if bit not in turns]
+    places = [own.index(1 << (place + number)) for number in range(reps)]
+    kept = [bit for bit in range(len(own)) if bit not in places]
     parts = []
     for part in range(1 << reps):
-        start = sum(1 << bit for turn, bit in enumerate(turns) if part >> turn & 1)
+        start = sum(1 << bit for number, bit in enumerate(places) if part >> number & 1)
         inside = (
             sum(1 << bit for place, bit in enumerate(kept) if index >> place & 1) for index in range(1 << len(kept))
         )

@@ -74,20 +74,20 @@ def exchange_across_warps(
     places = side_by_side(elements, base, lambda bits: cross_warp_bytes(before, after, (bits,)))
     columns = list(zip(*rows, strict=True))
     found: list[dict[int, str]] = [{} for _ in elements]
-    turns = max(len(plan.parts) for plan in plans)
+    rounds = max(len(plan.parts) for plan in plans)
     between_blocks = any(plan.load.block is not None for plan in plans)
     wait = partial(cluster_barrier, lowerer) if between_blocks else lowerer.barrier
-    for turn in range(turns):
-        if turn:
+    for number in range(rounds):
+        if number:
             wait()
-        active = [index for index, plan in enumerate(plans) if turn < len(plan.parts)]
+        active = [index for index, plan in enumerate(plans) if number < len(plan.parts)]
         for index in active:
-            values = [columns[index][register] for register in plans[index].parts[turn].stored]
+            values = [columns[index][register] for register in plans[index].parts[number].stored]
             store_tile(lowerer, values, elements[index], plans[index].store, places[index])
         wait()
         for index in active:
             values = load_tile(lowerer, elements[index], plans[index].load, places[index])
-            found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
+            found[index].update(zip(plans[index].parts[number].loaded, values, strict=True))
     if between_blocks:
         wait()  # what follows may write, or end the block
     return [[column[register] for column in found] for register in range(after.in_size("register"))]

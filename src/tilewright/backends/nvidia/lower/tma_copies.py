@@ -229,10 +229,10 @@ def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
             added(lowerer, start, part, "add") for start, part in zip(starts, _padded(more, len(starts)), strict=True)
         ]
     pointer = offset(lowerer, base, uniform_bits(lowerer, boxes.offsets[:shared]))
-    for turn in range(1 << bits - shared):
-        fixed = [_image(columns[shared:], turn) for columns in boxes.places]
+    for number in range(1 << bits - shared):
+        fixed = [_image(columns[shared:], number) for columns in boxes.places]
         places = [added(lowerer, a, str(b), "add") for a, b in zip(starts, _padded(fixed, len(starts)), strict=True)]
-        yield Message(condition, offset(lowerer, pointer, _image(boxes.offsets[shared:], turn)), places[::-1])
+        yield Message(condition, offset(lowerer, pointer, _image(boxes.offsets[shared:], number)), places[::-1])
 
 
 def _padded(parts: Sequence[str | int], count: int) -> list[str]:

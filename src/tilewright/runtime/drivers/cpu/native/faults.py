@@ -17,7 +17,7 @@ from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, JOB, LANE
 
 UNKNOWN = -1
 _SAYING, _SAID = 1, 2  # bits of the TABLE's `has_said`
-_MAX_TURNS = 100_000  # that a thread gives to others, until the line of one of them is there
+_MAX_YIELDS = 100_000  # that a thread gives to others, until the line of one of them is there
 _ROOM = 1024
 _MAX_TEXT = 256
 _PIECES = {
@@ -144,6 +144,6 @@ def _explain(f: Function, counter: I64, address: I64, is_own: I64) -> None:
 @native("void", inlining=RARE)
 def _await_line(f: Function, state: Ptr) -> None:
     """Waits for a while until another thread has written its line: what follows may end the process."""
-    with f.counted(f.constant("i64", _MAX_TURNS)):
+    with f.counted(f.constant("i64", _MAX_YIELDS)):
         f.give_when((f.load("i64", state, order="acquire") & _SAID).differs(0))
         f.system.give_way(f)

@@ -75,9 +75,9 @@ def _work(f: Function, pool: Ptr, scratch: Ptr) -> None:
     threads, first = f.get(JOB, job, "limit"), f.get(JOB, job, "first")
     control = f.load("ptr", launch, LAUNCH_CONTROL)
     with f.repeat() as loop:
-        turn = f.update("add", f.address(POOL, pool, "next"), 1)
-        is_first = turn < threads
-        begin = f.choose(is_first, turn * first, threads * first + (turn - threads) * chunk)
+        claim = f.update("add", f.address(POOL, pool, "next"), 1)
+        is_first = claim < threads
+        begin = f.choose(is_first, claim * first, threads * first + (claim - threads) * chunk)
         loop.leave_when(begin >= total)
         size, rest = f.choose(is_first, first, chunk), total - begin
         end = begin + f.choose(rest < size, rest, size)
@@ -274,10 +274,10 @@ def _work_on_parts(f: Function, pool: Ptr, number: I64) -> None:
     threads, scratch, stride = (f.get(JOB, job, name) for name in ("limit", "scratch", "stride"))
     control = f.load("ptr", launch, LAUNCH_CONTROL)
     with f.counted(threads) as others:
-        turn = number + others
-        owner = f.choose(turn < threads, turn, turn - threads)
-        begin, last = owner * part, (owner + 1) * part
-        end = f.choose(last < total, last, total)
+        claim = number + others
+        owner = f.choose(claim < threads, claim, claim - threads)
+        begin, bound = owner * part, (owner + 1) * part
+        end = f.choose(bound < total, bound, total)
         with f.repeat() as loop:
             first = begin + f.update("add", _counter(f, scratch, stride, owner), chunk)
             loop.leave_when(first >= end)
