@@ -26,6 +26,7 @@ ATTRIBUTES = (
     'a = "t\\22", b',
     "c = -3 : i8, d = 2.5e-1 : f32",
     "e = dense<[1, 2]> : tensor<2xi32>",
+    "i = dense<[[7]]> : tensor<1x1xi8>",
     "f = array<i32: 4, -5>, g = [6, true]",
     "h = {i = @j, l = unit}",
     "m = 0x7F800000 : f32, n = i64",

@@ -12,6 +12,7 @@ from tilewright.ir.attributes import (
     NameLocation,
     Number,
     Symbol,
+    span_of,
 )
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region
@@ -92,6 +93,16 @@ def test_every_kind_of_location_survives() -> None:
         module = parse_module(text)
         ret = next(op for op in module.walk() if op.name == "tt.return")
         assert ret.location == location, text
+
+
+def test_places_in_the_source_of_every_kind_of_location() -> None:
+    named, there = NameLocation("x", HERE), FileLocation("k.py", 9, 1)
+    for location in (HERE, named, FusedLocation((named, there)), CallLocation(HERE, there)):
+        span = span_of(location)
+        assert (span.file, span.line, span.column) == ("k.py", 3, 4)
+    assert [(span.line, span.column) for span in span_of(CallLocation(named, CallLocation(there, HERE))).chain()] == [
+        (3, 4), (9, 1), (3, 4),
+    ]  # fmt: skip
 
 
 def test_aliases_are_ordered_by_depth() -> None:
