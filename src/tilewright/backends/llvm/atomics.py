@@ -84,7 +84,7 @@ def _add_short(w: LlvmWriter, pointer: str, value: str, element: str) -> str:
     format = "bf16" if element == "bfloat" else "f16"
     added = to_single(w, value, format, 1)
     first = w.emit(f"load atomic i16, ptr {pointer} monotonic, align 2")
-    head, added = w.fresh_label("add"), w.fresh_label("added")
+    head, end = w.fresh_label("add"), w.fresh_label("added")
     entered = w.leave_to(head)
     w.start_block(head)
     phis = w.open_section()
@@ -95,9 +95,9 @@ def _add_short(w: LlvmWriter, pointer: str, value: str, element: str) -> str:
     pair = w.emit(f"cmpxchg ptr {pointer}, i16 {bits}, i16 {new} seq_cst seq_cst")
     found, done = (w.emit(f"extractvalue {{ i16, i1 }} {pair}, {part}") for part in (0, 1))
     latch = w.label
-    w.do(f"br i1 {done}, label %{added}, label %{head}")
+    w.do(f"br i1 {done}, label %{end}, label %{head}")
     phis.lines.append(f"  {bits} = phi i16 [ {first}, %{entered} ], [ {found}, %{latch} ]")
-    w.start_block(added)
+    w.start_block(end)
     return old
 
 
