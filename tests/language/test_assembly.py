@@ -172,7 +172,7 @@ EXPONENTS = {
     "rp.satfinite": [*(127, 128, 128, 127, 136, 0, 0), *(1, 0, 0, 1), *(254, 254, 254, 255)],
     "rz.satfinite": [*(127, 127, 128, 126, 135, 0, 0), *(1, 0, 0, 0), *(254, 254, 254, 255)],
 }
-"""Of each size the exponent by which block scales are stored; 0 stands for 2**-127, 255 for NaN."""
+"""The exponent of each size by which block scales are stored; 0 stands for 2**-127, 255 for NaN."""
 
 
 @pytest.mark.parametrize("modes", EXPONENTS)

@@ -76,7 +76,7 @@ mul.wide.u32 %d10, %r8, 4; add.s64 %d10, %d10, %d0; st.global.b32 [%d10], %r7; M
 
 
 def sent(change: str = "", count: int = 128) -> np.ndarray:
-    """What CTAs get that copy so many bytes to each other, and `change` something before it has come."""
+    """The numbers that CTAs get which copy so many bytes to each other, and `change` something before it has come."""
     body = SEND.replace("MEET", MEET).replace("CHANGE", change).replace("BYTES", str(count))
     text = kernel_text(body, 1)
     return run_kernel(text, np.zeros(64, np.int32), shared=8192, grid=2, cluster=(2, 1, 1))[0]

@@ -1,4 +1,4 @@
-"""What accesses to memory are told that are misaligned or reach out of it in some lanes: which lane, which address."""
+"""The reports of accesses to memory that are misaligned or reach out of it in some lanes: which lane, which address."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _replacing_lstm(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replacing(steps: Steps) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What replaces a function for a module with one state: each layer is computed by `steps`."""
+    """A decorator of functions that replaces them for modules with one state: each layer is computed by `steps`."""
 
     def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)

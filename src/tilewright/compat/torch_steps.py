@@ -33,7 +33,7 @@ def define() -> None:
 
 
 def _in_order(tensors: Sequence[Any], *, reverse: bool) -> list[Any]:
-    """What each step has of some tensors, in the order in which the steps are taken."""
+    """The parts of some tensors that each step has, in the order in which the steps are taken."""
     steps = list(zip(*(each.unbind(0) for each in tensors), strict=True))
     return steps[::-1] if reverse else steps
 

@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def copy_bytes(self) -> int:
-        """What a block of rows of A takes in the workspace."""
+        """The bytes that a block of rows of A takes in the workspace."""
         return _lines(self.shape.rows * self.spec.k * self.by.element_bytes)
 
     @property

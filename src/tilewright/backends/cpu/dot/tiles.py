@@ -58,73 +58,79 @@ def blocks_by_tiles(
         workspace: room for the last rows of A, where `Plan.copies_last_rows` holds.
         merged: the products that are added at once; None: this one alone.
     """
-    spec, by, shape = plan.spec, plan.by, plan.shape
-    row_bytes, copy_bytes = spec.c_stride * by.accumulator.bits // 8, plan.copy_bytes
-
-    def parts(first: Offset, p: Offset, *, copied: bool) -> Parts | None:
-        if merged is None:
-            return None
-        places = times(ops, first, rows.row_bytes), times(ops, p, plan.panel_step)
-        found = merged.count, merged.table, *places, None
-        return CopiedParts(*found, workspace, copy_bytes) if copied else Parts(*found)
-
-    def blocks(i: Offset, here: Rows, *, copied: bool = False) -> None:
-        first = times(ops, i, shape.rows)
-        start = advance(ops, c, first, row_bytes)
-        with each(ops, columns, nonempty=spec.columns is None) as p:
-            block = Block(advance(ops, start, p, shape.vectors * ROW_BYTES), row_bytes, spec.zero_init, adds_last=False)
-            added = parts(first, p, copied=copied)
-            _block(ops, by, shape, groups=plan.groups, rows=here, panel=panel(p), block=block, parts=added)
-
-    def rows_from(i: Offset) -> Rows:
-        return replace(rows, pointer=advance(ops, rows.pointer, times(ops, i, shape.rows), rows.row_bytes))
-
-    def last_rows(first: Offset, count: Offset) -> Rows:
-        bytes = spec.k * by.element_bytes
-        if merged is None:
-            return _copy(ops, rows, first, count, workspace, bytes)
-        with each(ops, merged.count) as number:
-            source = replace(rows, pointer=Parts(merged.count, merged.table, 0, 0, None).rows_of(ops, number))
-            copies = _copy(ops, source, first, count, advance(ops, workspace, number, copy_bytes), bytes)
-        return replace(copies, pointer=workspace)
-
+    spec, shape = plan.spec, plan.shape
+    product = _Product(ops, plan, rows, panel, c, columns, workspace, merged)
     if spec.rows is None:
         with each(ops, spec.m // shape.rows) as i:
-            blocks(i, rows_from(i))
+            product.blocks(i)
         return
     count = ops.number(spec.rows)
     whole = ops.udiv(count if plan.copies_last_rows else ops.add(count, shape.rows - 1), shape.rows)
     with each(ops, whole, nonempty=False) as i:
-        blocks(i, rows_from(i))
+        product.blocks(i)
     if plan.copies_last_rows:
         first = ops.mul(whole, shape.rows)
         with ops.branch(ops.compare("slt", first, count)) as branch, branch.then():
-            blocks(whole, last_rows(first, ops.sub(count, first)), copied=True)
+            product.blocks(whole, product.last_rows(first, ops.sub(count, first)))
 
 
-def _block(
-    ops: LoopBuilder,
-    by: Arithmetic,
-    shape: Shape,
-    *,
-    groups: int,
-    rows: Rows,
-    panel: Panel,
-    block: Block,
-    parts: Parts | None,
-) -> None:
+@dataclass(frozen=True)
+class _Product:
+    """A product, by the arguments of `blocks_by_tiles`, which all of its blocks share."""
+
+    ops: LoopBuilder
+    plan: Plan
+    rows: Rows
+    panel: Callable[[Offset], Panel]
+    c: Value
+    columns: Offset
+    workspace: Value
+    merged: MergedProducts | None
+
+    def blocks(self, i: Offset, copies: Rows | None = None) -> None:
+        """The blocks of C of block `i` of the rows of A, which are read from `copies` where there are some."""
+        ops, plan, spec = self.ops, self.plan, self.plan.spec
+        first, row_bytes = times(ops, i, plan.shape.rows), spec.c_stride * plan.by.accumulator.bits // 8
+        rows = replace(self.rows, pointer=advance(ops, self.rows.pointer, first, self.rows.row_bytes))
+        start = advance(ops, self.c, first, row_bytes)
+        with each(ops, self.columns, nonempty=spec.columns is None) as p:
+            place = advance(ops, start, p, plan.shape.vectors * ROW_BYTES)
+            block = Block(place, row_bytes, spec.zero_init, adds_last=False)
+            parts = self._parts(first, p, copied=copies is not None)
+            _block(ops, plan, rows=copies or rows, panel=self.panel(p), block=block, parts=parts)
+
+    def _parts(self, first: Offset, p: Offset, *, copied: bool) -> Parts | None:
+        """The products that are added to a block that begins with row `first`, in panel `p`."""
+        if self.merged is None:
+            return None
+        places = times(self.ops, first, self.rows.row_bytes), times(self.ops, p, self.plan.panel_step)
+        found = self.merged.count, self.merged.table, *places, None
+        return CopiedParts(*found, self.workspace, self.plan.copy_bytes) if copied else Parts(*found)
+
+    def last_rows(self, first: Offset, count: Offset) -> Rows:
+        """The `count` rows of A from row `first` on, of all products that are added, copied to the workspace."""
+        ops, plan, merged = self.ops, self.plan, self.merged
+        bytes = plan.spec.k * plan.by.element_bytes
+        if merged is None:
+            return _copy(ops, self.rows, first, count, self.workspace, bytes)
+        with each(ops, merged.count) as number:
+            source = replace(self.rows, pointer=Parts(merged.count, merged.table, 0, 0, None).rows_of(ops, number))
+            copies = _copy(ops, source, first, count, advance(ops, self.workspace, number, plan.copy_bytes), bytes)
+        return replace(copies, pointer=self.workspace)
+
+
+def _block(ops: LoopBuilder, plan: Plan, *, rows: Rows, panel: Panel, block: Block, parts: Parts | None) -> None:
     """C (+)= A·B for one block of C.
 
     Args:
         ops: where ops go.
-        by: the arithmetic.
-        shape: extents of the block, whole tiles.
-        groups: the number of groups that are summed up, a multiple of a tile's.
+        plan: the plan of the product.
         rows: the rows of A, which all exist.
         panel: the columns of B.
         block: the place of C.
         parts: the products that are added, of which this is the last; None: this one alone.
     """
+    by, shape, groups = plan.by, plan.shape, plan.groups
     down, across = range(shape.rows // ROWS), range(shape.vectors)
     places = [r * ROWS * block.row_bytes + v * ROW_BYTES for r in down for v in across]
     a_rows = [times(ops, r * ROWS, rows.row_bytes) for r in down]
