@@ -126,7 +126,7 @@ X86 = CpuCosts(
     in_place_blocks=4,
     copies_colliding=False,
     packs_far_rows=False,
-    kept_rows=24 << 10,
+    kept_rows=4 << 10,
     kept_groups=0,
     merged_groups=0,
     adds_results_last=False,
@@ -149,10 +149,9 @@ X86 = CpuCosts(
 ZEN3 = X86._replace(slow_masked_stores=True)
 """AMD's processors with AVX2, whose `vmaskmovps` to memory takes some 25 cycles."""
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
-ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)
+ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8, kept_rows=24 << 10)
 ZEN5 = AVX512._replace(
     copies_colliding=True,
-    kept_rows=4 << 10,
     kept_groups=8 << 10,
     merged_groups=16,
     adds_results_last=True,
@@ -169,7 +168,6 @@ INTEL = AVX512._replace(
     in_place_blocks=1,
     copies_colliding=True,
     packs_far_rows=True,
-    kept_rows=4 << 10,
     kept_groups=1 << 10,
     adds_results_last=True,
     kept_panels=1 << 20,
