@@ -26,7 +26,7 @@ class Growth:
 
     Attributes:
         builder: where growths that are not known now are computed.
-        turning: the loop each iteration of which is a run; None if each program is.
+        repeating_loop: the loop each iteration of which is a run; None if each program is.
         fastest: the axis of the grid along which programs follow each other, if each is a run.
         within: no factor and no step may be computed inside of it: it may be another one in the next run.
         keeps_memory: what lies in one place is taken to be the same in the next run.
@@ -35,13 +35,13 @@ class Growth:
     def __init__(
         self,
         builder: LoopBuilder,
-        turning: For | Parallel | None,
+        repeating_loop: For | Parallel | None,
         fastest: str,
         within: Op,
         *,
         keeps_memory: bool = False,
     ) -> None:
-        self.b, self.turning, self.fastest, self.within = builder, turning, fastest, within
+        self.b, self.repeating_loop, self.fastest, self.within = builder, repeating_loop, fastest, within
         self.keeps_memory = keeps_memory
         self._found: dict[Value, Operand | None] = {}
 
@@ -53,8 +53,8 @@ class Growth:
 
     def _new(self, value: Value, ops: int) -> Operand | None:
         op = value.op
-        if self.turning is not None and value is self.turning.induction_variable:
-            step = self.turning.step
+        if self.repeating_loop is not None and value is self.repeating_loop.induction_variable:
+            step = self.repeating_loop.step
             return None if is_inside(step, self.within) else offset_of(self.b.extend(step, i64))
         if op is None or op.definition.constant:
             return 0

@@ -70,8 +70,9 @@ class _Rows:
 
     def __init__(self, builder: InvariantBuilder, loop: Parallel, target: Target) -> None:
         self.b, self.loop, self.costs = builder, loop, target.costs
-        self.turning = builder.repeating_loop()
-        self.growth = Growth(builder, self.turning, builder.fastest(), self.turning or self._row_loop() or loop)
+        self.repeating_loop = builder.repeating_loop()
+        outermost = self.repeating_loop or self._row_loop() or loop
+        self.growth = Growth(builder, self.repeating_loop, builder.fastest(), outermost)
         self.streams = any(isinstance(op, Store) and op.nontemporal for op in loop.body)
         self.is_tile = self.streams and TILE in loop.attributes
 
@@ -108,12 +109,12 @@ class _Rows:
         site = self.loop.parent
         while site is not None and not isinstance(site, For):
             site = site.parent
-        return None if site is self.turning else site
+        return None if site is self.repeating_loop else site
 
     def _further(self, op: Load, row: Value) -> Operand | None:
         """How many bytes further the next run loads; None if that is the same row, or not known, or too much."""
         length, b = lanes_of_row(self.loop) * op.result.type.scalar.bits // 8, self.b
-        around = self._row_loop() or self.turning
+        around = self._row_loop() or self.repeating_loop
         is_one_of_many = around is None or is_inside(row, around)
         longest = self.costs.prefetched_tile_row if self.is_tile else self.costs.prefetched_row
         if length > longest or (self.is_tile and not is_one_of_many):
