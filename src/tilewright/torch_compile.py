@@ -72,7 +72,17 @@ from tilewright.compat.torch_layouts import (
 from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
 from tilewright.compat.torch_recurrent import DECOMPOSITIONS as LAYERS
 from tilewright.compat.torch_recurrent import MODULES, replace_layers, take_modules
-from tilewright.compat.torch_starts import COMMON, no_collections, parse_later, rare_collections, remember_key
+from tilewright.compat.torch_starts import (
+    COMMON,
+    FRAMES,
+    TRACER,
+    capture_rarely_collected,
+    name_for_logs,
+    no_collections,
+    parse_later,
+    rare_collections,
+    remember_key,
+)
 from tilewright.compat.torch_sums import PASSES, change_sums
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
@@ -127,6 +137,8 @@ SHOWN = "_shows_tilewright"
 INDUCTOR = "torch._inductor.compile_fx"
 """The module that imports all of Inductor."""
 CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
+    (FRAMES, capture_rarely_collected),
+    (TRACER, name_for_logs),
     (COMMON, parse_later),
     (CACHES, remember_key),
     (SCHEDULER, fuse_untimed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import weakref
 from collections.abc import Iterator
@@ -13,7 +14,15 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.compat import torch_starts
-from tilewright.compat.torch_starts import RARE, no_collections, parse_later, rare_collections, remembered
+from tilewright.compat.torch_starts import (
+    RARE,
+    capture_rarely_collected,
+    name_for_logs,
+    no_collections,
+    parse_later,
+    rare_collections,
+    remembered,
+)
 
 
 @pytest.fixture
@@ -197,3 +206,23 @@ def test_torchs_templates_wait() -> None:
     template = import_module("torch._inductor.codegen.common").KernelTemplate._template_from_string("{{ x }} + 1")
     assert template._template is None
     assert template.render(x=2) == "2 + 1"
+
+
+def test_collections_are_rare_whenever_a_graph_is_captured(unfrozen: None) -> None:
+    """What it gives is given, and the program's own threshold is back behind each."""
+    before = gc.get_threshold()
+    frames = SimpleNamespace(_compile=lambda code, *, frame: (code, frame, gc.get_threshold()[0]))
+    capture_rarely_collected(frames)
+    for number in range(2):
+        assert frames._compile(number, frame=2) == (number, 2, RARE)
+        assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("shown", [None, "trace_call_log", "trace_source_log"])
+def test_names_of_functions_are_looked_for_if_a_log_shows_them(shown: str | None) -> None:
+    """Each of the two logs that have them."""
+    names = ("trace_call_log", "trace_source_log")
+    logs = {name: logging.Logger(name, logging.DEBUG if name == shown else logging.INFO) for name in names}
+    tracer = SimpleNamespace(get_funcname=lambda path, line: f"{path}:{line}", **logs)
+    name_for_logs(tracer)
+    assert tracer.get_funcname("a.py", 3) == ("a.py:3" if shown else None)

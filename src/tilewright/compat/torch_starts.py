@@ -4,12 +4,14 @@
   folder of caches, by names, sizes and dates of the files (`remembered`).
 - Inductor parses its templates of kernels where it is imported; they are parsed when they are used (`parse_later`).
 - Python looks for garbage while modules are imported, which make none (`no_collections`), and often while a graph is
-  compiled (`rare_collections`).
+  captured (`capture_rarely_collected`) and compiled (`rare_collections`).
+- Dynamo tokenizes whole files of a model's source for names that only its logs show (`name_for_logs`).
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +26,8 @@ from tilewright.support.system import SYSTEM
 
 COMMON = "torch._inductor.codegen.common"
 """The module of `KernelTemplate`."""
+TRACER, FRAMES = "torch._dynamo.symbolic_convert", "torch._dynamo.convert_frame"
+"""The modules of Dynamo that trace a frame, and that have it traced and compiled."""
 COMPILED = (".py", ".so", ".pyd", ".cpp", ".ld")
 """The ends of the names of files that are parts of keys."""
 RARE = 50_000
@@ -138,3 +142,19 @@ def rare_collections() -> Iterator[None]:
     finally:
         if not is_rare and gc.get_threshold()[0] == RARE:
             gc.set_threshold(first, *others)
+
+
+def capture_rarely_collected(frames: Any) -> None:
+    """Let the module `FRAMES` collect garbage rarely while it captures a graph."""
+    frames._compile = rare_collections()(frames._compile)
+
+
+def name_for_logs(tracer: Any) -> None:
+    """Let the module `TRACER` look for the name of the function around a line only if a log shows it."""
+    find = tracer.get_funcname
+    logs = (tracer.trace_call_log, tracer.trace_source_log)
+
+    def get_funcname(path: str, line: int) -> str | None:
+        return find(path, line) if any(log.isEnabledFor(logging.DEBUG) for log in logs) else None
+
+    tracer.get_funcname = get_funcname
