@@ -209,7 +209,7 @@ def test_torchs_templates_wait() -> None:
 
 
 def test_collections_are_rare_whenever_a_graph_is_captured(unfrozen: None) -> None:
-    """What it gives is given, and the program's own threshold is back behind each."""
+    """Its result is returned, and the program's own threshold holds again after each call."""
     before = gc.get_threshold()
     frames = SimpleNamespace(_compile=lambda code, *, frame: (code, frame, gc.get_threshold()[0]))
     capture_rarely_collected(frames)
