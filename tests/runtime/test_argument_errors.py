@@ -27,7 +27,7 @@ LAUNCHES = {
     "missing argument": lambda: scale[(1,)](array(), array(), BLOCK=64),
     "unknown keyword": lambda: scale[(1,)](array(), array(), 64, BLOCK=64, block=64),
     "number too large": lambda: scale[(1,)](array(), array(), 2**64, BLOCK=64),
-    "grid of four axes": lambda: scale[(1, 1, 1, 1)](array(), array(), 64, BLOCK=64),
+    "grid of four axes": lambda: scale[(1, 1, 1, 2)](array(), array(), 64, BLOCK=64),
 }
 
 
