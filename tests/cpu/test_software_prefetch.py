@@ -123,6 +123,14 @@ def test_rows_that_go_on_are_asked_for() -> None:
     assert {integer_of(op.offset) for op in asked(along, (X, X, 64), BM=8, BN=32)} == {128 * 32}
 
 
+def test_rows_on_other_pages_are_left_to_processors_that_find_them() -> None:
+    """On Intel's processors prefetches of far rows delay loads: only rows that go on, and masked loads, have some."""
+    assert {integer_of(op.offset) for op in asked(along, (X, X, 64), "sapphirerapids", BM=8, BN=32)} == {128 * 32}
+    assert not columns_asked((32, 32), "sapphirerapids")
+    assert not asked(down, (X, X, 64, 64), "sapphirerapids", BM=32, BN=32, FLIPS=False)
+    assert asked(end_of_row, (X, X, 40), "sapphirerapids", BLOCK=1024)
+
+
 def test_small_tiles_are_asked_for_several_turns_ahead() -> None:
     """A tile of 4 rows of 128 bytes is a small part of what memory brings meanwhile: 32 KiB are 64 of them."""
     for op in columns_asked((4, 32)):

@@ -15,7 +15,8 @@
 Hardware prefetchers do not find the rows of a tile, each on another page, if a loop reads another tile of such rows in
 each iteration, as sums along columns do; and where each row continues in the next iteration, a page ends soon. So each
 row prefetches that of a later iteration, also where iterations keep their sums in registers. And some processors
-prefetch nothing for masked loads, so each of them waits for memory: these prefetch the lines ahead.
+prefetch nothing for masked loads, so each of them waits for memory: these prefetch the lines ahead. Where prefetching
+other pages delays the loads (`prefetches_far_rows`), only rows that continue in the next iteration are prefetched.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import ALONG, first_address, lanes_of_row, programs_of, trip_count
 from tilewright.backends.cpu.loop_structure import Operand
-from tilewright.backends.llvm.cpu_costs import CpuCosts
+from tilewright.backends.llvm.cpu_costs import PAGE, CpuCosts
 from tilewright.dialects.arith import Select
 from tilewright.dialects.scf import For, Parallel
 from tilewright.dialects.tt_elementwise import Bitcast
@@ -70,7 +71,7 @@ def prefetch_unpredicted(function: Func, parallel: Sequence[Parallel], costs: Cp
         if len(loops) > 1:
             prefetcher, further = _Prefetcher(function, loops[-1]), loops[ALONG not in loops[0].attributes]
             found |= prefetcher.place(is_needed=prefetcher.rows_of(loop, loops[0], further, costs))
-    for further in function.ops_of(For) if costs.prefetched_short_row else ():
+    for further in function.ops_of(For) if costs.prefetched_short_row and costs.prefetches_far_rows else ():
         own = [op for op in further.ops_of(Load) if next(_loops_around(op)) is further] if further.results else []
         if own:
             prefetcher = _Prefetcher(function, further)
@@ -106,7 +107,8 @@ class _Prefetcher:
         b = LoopBuilder(Block(), entry=self.function.body)
         growth = Growth(b, further, "", self.outermost)
         short = (op for op, length in lengths.items() if 0 < length <= costs.prefetched_short_row)
-        steps = {op: step for op in short if (step := growth.of(found[op])) not in (None, 0)}
+        grown = {op: growth.of(found[op]) for op in short}
+        steps = {op: step for op, step in grown.items() if step not in (None, 0) and _is_prefetched(step, costs)}
         count = offset_of(rows.high)
         tile = sum(lengths[op] for op in steps) * (count if isinstance(count, int) else 1)
         if not 0 < tile <= MAX_TILE_BYTES:
@@ -158,6 +160,11 @@ class _Prefetcher:
         else:
             _drop(self.b.block)
         return is_needed
+
+
+def _is_prefetched(step: Operand | None, costs: CpuCosts) -> bool:
+    """Whether a row `step` bytes further in the next iteration is prefetched: it continues this one, or may be far."""
+    return costs.prefetches_far_rows or (isinstance(step, int) and abs(step) <= PAGE)
 
 
 def _known_trips(loop: For | Parallel) -> int:

@@ -67,6 +67,7 @@ class CpuCosts(NamedTuple):
         prefetched_row: max bytes of a row that is prefetched; two such rows fit into L1 together with what is stored.
         prefetched_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         prefetched_short_row: max bytes of a row of a tile that is prefetched an iteration of a loop ahead; 0: never.
+        prefetches_far_rows: rows of a tile that each iteration finds on other pages are prefetched, too.
         prefetched_under_mask: bytes that a masked load prefetches; 0: the processor prefetches for it, too.
         prefetched_indexed_row: bytes ahead that a copied row at a loaded address is prefetched; 0: none.
         prefetched_results: products prefetch the memory that their result goes to: multiply-adds are so fast that they
@@ -102,6 +103,7 @@ class CpuCosts(NamedTuple):
     prefetched_row: int
     prefetched_tile_row: int
     prefetched_short_row: int
+    prefetches_far_rows: bool
     prefetched_under_mask: int
     prefetched_indexed_row: int
     prefetched_results: bool
@@ -136,6 +138,7 @@ X86 = CpuCosts(
     prefetched_row=8192,
     prefetched_tile_row=2048,
     prefetched_short_row=0,
+    prefetches_far_rows=False,
     prefetched_under_mask=0,
     prefetched_indexed_row=0,
     prefetched_results=False,
@@ -157,6 +160,7 @@ ZEN5 = AVX512._replace(
     adds_results_last=True,
     kept_panels=1 << 20,
     prefetched_short_row=4096,
+    prefetches_far_rows=True,
     prefetched_under_mask=2048,
     prefetched_indexed_row=2048,
     prefetched_results=True,
@@ -171,6 +175,8 @@ INTEL = AVX512._replace(
     kept_groups=1 << 10,
     adds_results_last=True,
     kept_panels=1 << 20,
+    prefetched_short_row=4096,
+    prefetched_under_mask=2048,
     prefetched_indexed_row=4096,
     prefetched_results=True,
 )
