@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -137,14 +138,14 @@ def test_products_of_whole_tiles_whose_left_matrix_lies_by_rows_use_them(
 
 @has_tiles
 def test_products_of_tiles_prefetch_nothing() -> None:
-    """Those of fp32 in the same kernel do."""
+    """Those of fp32 in the same kernel do, into L2; loads under masks prefetch into L1."""
     signature = {"a": "*bf16", "b": "*bf16", "c": "*fp32", "M": "i32", "N": "i32", "K": "i32"}
     constants = {"BM": 64, "BN": 64, "BK": 64, "SUM": tl.float32}
     for element, expected in (("bf16", False), ("fp32", True)):
         types = signature | {"a": f"*{element}", "b": f"*{element}"}
         source = tw.ASTSource(product, {**types, **dict.fromkeys(constants, "constexpr")}, constants)
         loops = tw.compile(source, target=tw.GPUTarget("cpu", CPU, 0)).asm["loops"]
-        assert ("vector.prefetch" in loops) == expected
+        assert bool(re.search(r"vector\.prefetch .*locality = 2 ", loops)) == expected
 
 
 @has_tiles
