@@ -1,4 +1,4 @@
-"""Loops ask for rows of the next turn's tile, and for what is loaded under masks, on processors that guess neither."""
+"""Loops ask for rows of the next iteration's tile, and for what is loaded under masks, on processors that guess neither."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAR, NEAR = 2, 3
 def down(
     x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr, MASKS: tl.constexpr = False, FLIPS: tl.constexpr = True
 ):
-    """Sums along columns: the next turn reads BM rows further down; with `FLIPS`, no lane keeps to its own."""
+    """Sums along columns: the next iteration reads BM rows further down; with `FLIPS`, no lane keeps to its own."""
     column = tl.program_id(0) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), tl.float32)
     for start in range(0, rows, BM):
@@ -42,7 +42,7 @@ def down(
 
 @tw.jit
 def along(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
-    """Largest elements of rows: the next turn goes on where this one ends."""
+    """Largest elements of rows: the next iteration goes on where this one ends."""
     row = tl.program_id(0) * BM + tl.arange(0, BM)
     total = tl.full((BM, BN), -1.0, tl.float32)
     for start in range(0, columns, BN):
@@ -62,11 +62,11 @@ def sums(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @tw.jit
-def again(x, out, turns, columns, B: tl.constexpr):
+def again(x, out, iterations, columns, B: tl.constexpr):
     """Each turn reads the same tile."""
     row, column = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
     total = tl.zeros((B, B), tl.float32)
-    for _ in range(turns):
+    for _ in range(iterations):
         total = tl.flip(total, 1) + tl.load(x + row * columns + column)
     tl.store(out + row * B + column, total)
 
@@ -97,8 +97,8 @@ def is_conditional(op: Op) -> bool:
 
 
 @pytest.mark.parametrize("tile", [(32, 32), (8, 128), (64, 32)])
-def test_rows_of_the_next_turn_are_asked_for(tile: tuple[int, int]) -> None:
-    """Each line of a row, four of them in a turn, where the launch loads much; the launch tells where they are."""
+def test_rows_of_the_next_iteration_are_asked_for(tile: tuple[int, int]) -> None:
+    """Each line of a row, four of them in an iteration, where the launch loads much; the launch tells where they are."""
     found = columns_asked(tile)
     assert len(found) == min(4, tile[1] * 4 // 64)
     assert all(op.locality == FAR and is_conditional(op) and integer_of(op.offset) is None for op in found)
@@ -106,7 +106,7 @@ def test_rows_of_the_next_turn_are_asked_for(tile: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("tile", [(32, 32), (8, 128), (64, 32)])
 def test_sums_in_registers_ask_for_rows_where_the_launch_loads_much(tile: tuple[int, int]) -> None:
-    """Eight vectors a turn are 512 bytes, so 16 turns are 8 KiB; otherwise each asks for what it loads."""
+    """Eight vectors an iteration are 512 bytes, so 16 iterations are 8 KiB; otherwise each asks for what it loads."""
     found = asked(down, (X, X, 64, 64), BM=tile[0], BN=tile[1], FLIPS=False)
     assert len(found) == 8
     for op in found:
@@ -119,7 +119,7 @@ def test_sums_in_registers_ask_for_rows_where_the_launch_loads_much(tile: tuple[
 
 
 def test_rows_that_go_on_are_asked_for() -> None:
-    """The next turn's 8 rows of 32 are 128 bytes behind these; 32 KiB are read before what is asked for."""
+    """The next iteration's 8 rows of 32 are 128 bytes behind these; 32 KiB are read before what is asked for."""
     assert {integer_of(op.offset) for op in asked(along, (X, X, 64), BM=8, BN=32)} == {128 * 32}
 
 
@@ -131,7 +131,7 @@ def test_rows_on_other_pages_are_left_to_processors_that_find_them() -> None:
     assert asked(end_of_row, (X, X, 40), "sapphirerapids", BLOCK=1024)
 
 
-def test_small_tiles_are_asked_for_several_turns_ahead() -> None:
+def test_small_tiles_are_asked_for_several_iterations_ahead() -> None:
     """A tile of 4 rows of 128 bytes is a small part of what memory brings meanwhile: 32 KiB are 64 of them."""
     for op in columns_asked((4, 32)):
         assert op.offset.op is not None
@@ -140,9 +140,9 @@ def test_small_tiles_are_asked_for_several_turns_ahead() -> None:
 
 def test_what_is_guessed_is_not_asked_for() -> None:
     assert not asked(sums, (X, X, 64), BM=8, BN=128), "results of two versions take registers"
-    assert not asked(again, (X, X, 4, 64), B=32), "the next turn reads the same"
+    assert not asked(again, (X, X, 4, 64), B=32), "the next iteration reads the same"
     assert not columns_asked((4, 2048)), "rows are long"
-    assert not columns_asked((256, 256)), "the tile of the next turn would push this one out of L2"
+    assert not columns_asked((256, 256)), "the tile of the next iteration would push this one out of L2"
     assert not columns_asked((32, 32), "znver4"), "nothing was measured there"
     assert not columns_asked((32, 32), "x86-64-v3")
 
