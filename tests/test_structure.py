@@ -114,7 +114,6 @@ SMALL_FILES = {
             *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
             "backends/cpu/version_atomics.py",
             *("transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
-            "transforms/gpu/warp_specialization/automatic.py",
         ),
         "a pass, and each pass has its file",
     ),

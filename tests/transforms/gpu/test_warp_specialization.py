@@ -13,7 +13,8 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.tools.opt_run import read_module
 from tilewright.transforms.canonicalize import canonicalize
-from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions
+from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
+from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.tensor_memory_accumulators import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
@@ -165,6 +166,23 @@ def test_left_as_it_is(changes: list[tuple[str, str]]) -> None:
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before
+
+
+def scheduled(module: Op) -> Op:
+    assign_latencies(module)
+    schedule_loops(module)
+    return module
+
+
+def test_a_loop_that_stays_whole_is_scheduled_like_one_that_does_not_ask() -> None:
+    barrier = ("%row = arith.muli", "gpu.barrier\n      %row = arith.muli")  # of the loop around the one with products
+    asking = scheduled(module_of(barrier))
+    asked = print_op(asking)
+    assert "tt.self_latency = 0" in asked
+    assert "loop.stage" in asked
+    assert automatic_warp_specialization(asking)
+    not_asking = scheduled(module_of(barrier, (" {tt.warp_specialize}", "")))
+    assert print_op(asking) == print_op(not_asking) != asked
 
 
 def test_each_partition_loads_numbers_that_the_loop_does_not_write() -> None:

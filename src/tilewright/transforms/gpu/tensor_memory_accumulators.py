@@ -68,8 +68,8 @@ from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import MemDescType, async_token, i1, i32
 from tilewright.transforms.carried_values import add_carried, drop_carried, drop_unused_results, use_unchanged
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.gpu.pipelining.schedule import WARP_SPECIALIZE
 from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
 from tilewright.transforms.matching import constant_of, has_one_use, is_after, is_inside
 from tilewright.transforms.op_builder import OpBuilder
 

@@ -48,7 +48,7 @@ from tilewright.layouts.walk import operand_order
 from tilewright.transforms.gpu.pipelining.product_latencies import SELF_LATENCY, products_that_run_on
 from tilewright.transforms.gpu.pipelining.schedule import values_used
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tile_ops import distributed_of
+from tilewright.transforms.gpu.tile_ops import distributed_of, module_of
 from tilewright.transforms.loop_unroll import NUM_STAGES
 
 
@@ -146,11 +146,11 @@ class StageOptions:
 DEFAULT_STAGES = StageOptions()
 
 
-def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
-    """Assign latencies to the ops of `module` that should run ahead of their users."""
-    loops = [op for op in module.walk() if isinstance(op, For) and can_be_pipelined(op)]
+def assign_latencies(root: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
+    """Assign latencies to the ops in `root`, a module or loop, that should run ahead of their users."""
+    loops = [op for op in root.walk() if isinstance(op, For) and can_be_pipelined(op)]
     loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]
-    facts = analyze_axis_info(module) if loops else {}
+    facts = analyze_axis_info(module_of(root)) if loops else {}
     changed = False
     for loop in loops:
         if any(LATENCY in op.attributes for op in loop.body):
@@ -161,9 +161,9 @@ def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool
         for load in levels:
             load.attributes = {**load.attributes, LATENCY: Number((stages - 1) // (deepest + 1), i32)}
         products = products_that_run_on(loop, levels)
-        for product, is_used_later in products.items():
-            later = {LATENCY: Number(1, i32)} if is_used_later else {}
-            product.attributes = {**product.attributes, **later, SELF_LATENCY: Number(1, i32)}
+        for product, (of_users, own) in products.items():
+            later = {LATENCY: Number(of_users, i32)} if of_users else {}
+            product.attributes = {**product.attributes, **later, SELF_LATENCY: Number(own, i32)}
         changed |= bool(levels or products)
     return changed
 

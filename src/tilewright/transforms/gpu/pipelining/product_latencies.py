@@ -8,6 +8,10 @@ known: loads that run ahead keep their slots longer, and for operands that the l
 before the store. Users come a stage later if all operands are available early, and if the loop reinitialises the
 accumulator. A branch that uses the accumulator may run after the next product: then each iteration, or each one after
 such a branch, must begin another accumulator, in a second slot.
+
+In a loop that asks to be divided among warp groups, products have the latencies of a loop that is: partitions wait for
+each other, so users of an accumulator that threads do not modify are a stage later still, and a product waits for
+itself only if threads copy its operands. `automatic_warp_specialization` gives a loop that stays whole the others.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from tilewright.analysis.buffer_aliases import users_through_views
+from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.arith import Binary, CompareIntegers
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, MemDescView
 from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.dialects.ttng_mma import TensorCoreMma, TensorCoreMmaScaled
@@ -27,6 +33,7 @@ from tilewright.ir.core import Op, Value, buffer_type, defining
 from tilewright.layouts.encodings import TensorMemoryScales, encoding
 from tilewright.transforms.arith_rules import NEGATED
 from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
+from tilewright.transforms.gpu.pipelining.schedule import WARP_SPECIALIZE
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.matching import constant_of, is_in
@@ -45,17 +52,57 @@ class State(Enum):
     UNKNOWN = "nothing"
 
 
-def products_that_run_on(loop: For, loads: Collection[Op]) -> dict[TensorCoreMma, bool]:
-    """The products of `loop` that run on, and whether users of their sums come a stage later; `loads` run ahead."""
+class Latencies(NamedTuple):
+    """How many stages later the users of a product's sum come, and how many iterations later it is waited for."""
+
+    of_users: int
+    own: int
+
+
+def products_that_run_on(loop: For, loads: Collection[Op]) -> dict[TensorCoreMma, Latencies]:
+    """The products of `loop` that run on; `loads` run ahead."""
     if workers_of(loop).ctas > 1:
         return {}
-    found: dict[TensorCoreMma, bool] = {}
+    asks = _asks_to_be_divided(loop)
+    found: dict[TensorCoreMma, Latencies] = {}
     for op in loop.body:
         if isinstance(op, TensorCoreMma) and may_run_on(op, loop):
             states = {state_of(value, loop, loads) for value in factors(op)}
             if State.UNKNOWN not in states:
-                found[op] = State.STORED not in states and _may_be_used_later(op, loop)
+                of_users = int(State.STORED not in states and _may_be_used_later(op, loop))
+                found[op] = _when_divided(op, loop, of_users) if asks else Latencies(of_users, 1)
     return found
+
+
+def _asks_to_be_divided(loop: For) -> bool:
+    """Whether the program asks for warp groups in `loop`, or in a loop around it."""
+    op: Op | None = loop
+    while op is not None and WARP_SPECIALIZE not in op.attributes:
+        op = op.parent
+    return op is not None
+
+
+def _when_divided(product: TensorCoreMma, loop: For, of_users: int) -> Latencies:
+    """The latencies of `product` if `loop` is divided; `of_users` is that of its users if it stays whole."""
+    by_threads = any(isinstance(_source_of(value), Load) for value in factors(product))
+    return Latencies(0 if _is_modified(product, loop) else of_users + 1, int(by_threads))
+
+
+def _source_of(operand: Value) -> Op | None:
+    """The op whose tile is in the buffer `operand`."""
+    alloc = root_of(operand).op
+    return alloc.source.op if isinstance(alloc, (LocalAlloc, TmemAlloc)) and alloc.source is not None else None
+
+
+def _is_modified(product: TensorCoreMma, loop: For) -> bool:
+    """Whether threads read the sum of `product` and store what they compute from it, or `loop` makes the sum."""
+    alloc = sum_of(product.accumulator, loop)
+    if alloc is None or is_in(alloc, loop):
+        return True
+    accesses = [access for _, access in accesses_to(alloc, loop)]
+    stores = {access for access in accesses if isinstance(access, TmemStore)}
+    loads = (access for access in accesses if isinstance(access, TmemLoad))
+    return any(not stores.isdisjoint(forward_slice(load.results[0])) for load in loads)
 
 
 def may_run_on(product: TensorCoreMma, loop: For) -> bool:

@@ -28,6 +28,8 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"
 LAST_STAGE = "tt.scheduled_max_stage"
+WARP_SPECIALIZE = "tt.warp_specialize"
+"""The attribute of a loop that the program asks to be divided among warp groups."""
 
 
 class Cluster:

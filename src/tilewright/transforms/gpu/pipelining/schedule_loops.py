@@ -33,6 +33,7 @@ from tilewright.ir.core import Op, integer_in
 from tilewright.transforms.gpu.pipelining.assign_latencies import LATENCY, can_be_pipelined
 from tilewright.transforms.gpu.pipelining.schedule import (
     LAST_STAGE,
+    WARP_SPECIALIZE,
     Cluster,
     Schedule,
     Slot,
@@ -51,11 +52,11 @@ ASYNCHRONOUS = (
 """Ops for whose sake a part of a loop that several warp groups share keeps its stages."""
 
 
-def schedule_loops(module: Op) -> bool:
-    """Assign stages and clusters to the ops of the loops of `module`, according to their latencies."""
-    latencies = _taken_latencies(module)
+def schedule_loops(root: Op) -> bool:
+    """Assign stages and clusters to the ops of the loops in `root`, according to their latencies."""
+    latencies = _taken_latencies(root)
     changed = bool(latencies)
-    for loop in loops_of(module, For):
+    for loop in loops_of(root, For):
         schedule = _initial(loop, latencies)
         if schedule is not None and schedule.slots:
             _complete(loop, schedule)
@@ -65,10 +66,10 @@ def schedule_loops(module: Op) -> bool:
     return changed
 
 
-def _taken_latencies(module: Op) -> dict[Op, int]:
+def _taken_latencies(root: Op) -> dict[Op, int]:
     """The latencies of all ops; the attributes have served their purpose."""
     found: dict[Op, int] = {}
-    for op in module.walk():
+    for op in root.walk():
         latency = integer_in(op, LATENCY)
         if latency is not None:
             found[op] = latency
@@ -109,7 +110,7 @@ def _initial(loop: For, latencies: Mapping[Op, int]) -> Schedule | None:
         return None
     if any(op in latencies for op in body_of(loop)):
         return _by_latency(loop, latencies)
-    if "tt.warp_specialize" in loop.attributes and LAST_STAGE in loop.attributes:
+    if WARP_SPECIALIZE in loop.attributes and LAST_STAGE in loop.attributes:
         return _partial(loop)
     return None
 

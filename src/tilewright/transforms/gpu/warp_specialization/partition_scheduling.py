@@ -48,6 +48,7 @@ from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
 from tilewright.transforms.gpu.pipelining.lower_products import SHARED_MEMORY
+from tilewright.transforms.gpu.pipelining.schedule import WARP_SPECIALIZE
 from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     ACCESSES,
@@ -74,7 +75,6 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     OUTPUTS,
     PARTITION,
     TAG,
-    WARP_SPECIALIZE,
     WITH_CORRECTION,
     WITHOUT_CORRECTION,
     ForeignValueError,

@@ -30,7 +30,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import TensorType, async_token, i32
-from tilewright.transforms.gpu.pipelining.schedule import values_used
+from tilewright.transforms.gpu.pipelining.schedule import WARP_SPECIALIZE, values_used
 from tilewright.transforms.matching import is_in
 
 DEFAULT = 0
@@ -55,8 +55,6 @@ OUTPUTS = "ttg.partition.outputs"
 """The attribute of a loop or branch that has, for each result, the numbers of the partitions that compute it."""
 STAGES = "ttg.partition.stages"
 """The attribute of a loop that has a number for each of its partitions, which Triton's passes give it."""
-WARP_SPECIALIZE = "tt.warp_specialize"
-"""The attribute of a loop that the program asks to be divided."""
 TAG = "ttg.warp_specialize.tag"
 """The attribute of a loop that has its number among those to be divided, which Triton's passes give it."""
 
