@@ -247,3 +247,45 @@ def test_each_partition_has_views_of_its_own() -> None:
     views = [op for op in module.walk() if op.name == "ttg.memdesc_trans"]
     users = {partitions_of_op(view): [user.name for user in view.results[0].uses] for view in views}
     assert users == {(0,): ["ttg.local_load"], (1,): ["ttng.tc_gen5_mma"]}
+
+
+GIVEN = """
+#tile = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>
+#row = #ttg.slice<{dim = 0, parent = #tile}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @given(%n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %x = "row"() {ttg.partition = array<i32: 0>} : () -> tensor<128xf32, #row>
+      %wide = tt.expand_dims %x {axis = 0 : i32} : tensor<128xf32, #row> -> tensor<1x128xf32, #tile>
+      %all = tt.broadcast %wide : tensor<1x128xf32, #tile> -> tensor<8x128xf32, #tile>
+      %twice = arith.muli %i, %i : i32
+      "first"(%all, %twice) {ttg.partition = array<i32: 0>} : (tensor<8x128xf32, #tile>, i32) -> ()
+      "second"(%all, %twice) {ttg.partition = array<i32: 1>} : (tensor<8x128xf32, #tile>, i32) -> ()
+    } {tt.warp_specialize, ttg.partition.stages = [0 : i32, 1 : i32]}
+    tt.return
+  }
+}
+"""
+
+
+def test_partitions_of_a_text_are_taken_over_and_each_has_tiles_of_its_own() -> None:
+    module = read_module(GIVEN, "given.ttgir", unregistered=True)
+    assert partition_scheduling(module)
+    verify(module)
+    marks = [(op.name, partitions_of_op(op)) for op in module.walk() if partitions_of_op(op)]
+    ways = [("tt.expand_dims", (1,)), ("tt.expand_dims", (0,)), ("tt.broadcast", (1,)), ("tt.broadcast", (0,))]
+    ends = [("arith.muli", (0, 1)), ("first", (0,)), ("second", (1,))]
+    assert marks == [("scf.for", (0, 1)), ("row", (0,)), *ways, *ends]
+    for name, number in (("first", 0), ("second", 1)):
+        (user,) = (op for op in module.walk() if op.name == name)
+        tile = user.operands[0].op
+        assert tile is not None
+        assert partitions_of_op(tile) == (number,)
+
+
+def test_an_effect_without_a_mark_in_a_marked_text_belongs_to_nobody() -> None:
+    text = GIVEN.replace('"row"() {ttg.partition = array<i32: 0>}', '"row"()')
+    module = read_module(text, "given.ttgir", unregistered=True)
+    assert not partition_scheduling(module)

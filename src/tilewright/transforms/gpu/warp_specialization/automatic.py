@@ -31,11 +31,13 @@ from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps impo
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 from tilewright.transforms.gpu.warp_specialization.run_products_ahead import run_products_ahead
-from tilewright.transforms.gpu.warp_specialization.slices import TAG, without
+from tilewright.transforms.gpu.warp_specialization.slices import STAGES, TAG, without
 
 
 def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Divide the loops of `module` that ask for it among warp groups."""
+    for loop in _asking(module):
+        loop.attributes = without(loop, STAGES)  # partitions are chosen here, whatever a text has
     is_divided = partition_scheduling(module, options)
     whole = [loop for loop in _asking(module) if TAG not in loop.attributes and _has_latencies(loop)]
     for loop in whole:

@@ -19,11 +19,14 @@ Scalars that several partitions need are recomputed in each, and loaded in each 
 only; so are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a copy or a
 product needs values of the default partition other than through a buffer, or if the ops that access the buffers of
 products are not all known.
+
+A text may have partitions already, as Triton's tests do: then the loop lists their stages, and pure ops without a mark
+get the partitions of their users, each an op of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.analysis.memory_origins import reads_what_is_written
@@ -42,7 +45,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, integer_in
 from tilewright.ir.declare import OPS
-from tilewright.ir.effects import writes_memory
+from tilewright.ir.effects import is_pure, writes_memory
 from tilewright.ir.types import MemDescType, TensorType, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
@@ -74,6 +77,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     OUTPUTS,
     PARTITION,
+    STAGES,
     TAG,
     WITH_CORRECTION,
     WITHOUT_CORRECTION,
@@ -108,14 +112,16 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
     """Assign partitions to the ops of the loops of `module` that ask for it."""
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
     facts = analyze_axis_info(module) if loops else {}
-    scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts, options)]
+    scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule(loop, facts, options)]
     for number, loop in enumerate(scheduled):
         loop.attributes = {**loop.attributes, TAG: Number(number, i32)}
     return bool(scheduled)
 
 
-def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
+def _schedule(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
     """Mark the ops of `loop`, with all that threads load by descriptor if that can be, and else as far as it can."""
+    if _complete_marks(loop):
+        return True
     tiles = put_into_memory(loop, stages_of(loop, options.num_stages))
     if _schedule_products(loop, facts, options):
         return True
@@ -132,7 +138,7 @@ def _schedule_products(loop: For, facts: Mapping[Value, AxisInfo], options: Stag
     stages = stages_of(loop, options.num_stages)
     for of_threads in (copies, ()) if copies else ((),):
         for ops in (corrected, ()) if corrected else ((),):
-            if _schedule(loop, of_threads, ops, stages):
+            if _schedule_with(loop, of_threads, ops, stages):
                 return True
     return False
 
@@ -188,7 +194,7 @@ def _concerns_all(op: Op) -> bool:
     return is_other_region or isinstance(op, CONCERNS_ALL)
 
 
-def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], stages: int) -> bool:
+def _schedule_with(loop: For, copies: Collection[Load], corrected: Collection[Op], stages: int) -> bool:
     """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided so.
 
     Args:
@@ -222,21 +228,44 @@ def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], st
         for op in loop.walk():
             op.attributes = without(op, PARTITION, OUTPUTS)
         return False
-    _give_each_its_views(loop)
+    _give_each_its_own([op for op in loop.walk() if isinstance(op, MemDescView)])
     return True
 
 
-def _give_each_its_views(loop: For) -> None:
-    """Let each partition that uses a view of a buffer have one of its own."""
-    for view in reversed([op for op in loop.walk() if isinstance(op, MemDescView)]):
-        first, *others = partitions_of_op(view) or (DEFAULT,)
+def _give_each_its_own(ops: Sequence[Op]) -> None:
+    """Let each partition that executes one of `ops`, which have one result each, have an op of its own."""
+    for op in reversed(ops):
+        first, *others = partitions_of_op(op) or (DEFAULT,)
+        (result,) = op.results
         for number in others:
-            copy = OpBuilder(view).insert(view.clone({}))
+            copy = OpBuilder(op).insert(op.clone({}))
             mark(copy, [number])
-            for user in [user for user in view.result.uses if partitions_of_op(user) == (number,)]:
-                user.set_operands([copy.result if value is view.result else value for value in user.operands])
+            for user in [user for user in result.uses if partitions_of_op(user) == (number,)]:
+                user.set_operands([copy.results[0] if value is result else value for value in user.operands])
         if others:
-            mark(view, [first])
+            mark(op, [first])
+
+
+def _complete_marks(loop: For) -> bool:
+    """Mark what has no mark in `loop`, if its text has partitions; False if there is none, or the rest is not pure."""
+    ops = [op for op in loop.walk() if op is not loop and not op.definition.terminator]
+    rest = [op for op in ops if PARTITION not in op.attributes]
+    if STAGES not in loop.attributes or len(rest) == len(ops) or not all(_follows_its_users(op, loop) for op in rest):
+        return False
+    for op in ops:
+        if op not in rest:
+            mark(op, partitions_of_op(op))
+    for op in reversed(rest):
+        mark(op, {number for user in op.results[0].uses for number in partitions_of_op(user)})
+    mark(loop, {number for op in ops for number in partitions_of_op(op)})
+    _give_each_its_own([op for op in rest if isinstance(op.results[0].type, TensorType | MemDescType)])
+    return True
+
+
+def _follows_its_users(op: Op, loop: For) -> bool:
+    """Whether `op` may be executed by all that use its one result, which is not carried by `loop`."""
+    is_plain = is_pure(op) and not op.regions and len(op.results) == 1 and op.block is loop.body
+    return is_plain and all(not user.definition.terminator for user in op.results[0].uses)
 
 
 def _mark_undeclared(loop: For, roles: Roles) -> None:
