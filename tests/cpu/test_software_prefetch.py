@@ -1,4 +1,4 @@
-"""Loops ask for rows of the next iteration's tile, and for what is loaded under masks, on processors that guess neither."""
+"""Loops prefetch rows of the next iteration's tile, and what masks load, on processors that guess neither."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sums(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
 
 @tw.jit
 def again(x, out, iterations, columns, B: tl.constexpr):
-    """Each turn reads the same tile."""
+    """Each iteration reads the same tile."""
     row, column = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
     total = tl.zeros((B, B), tl.float32)
     for _ in range(iterations):
@@ -98,7 +98,7 @@ def is_conditional(op: Op) -> bool:
 
 @pytest.mark.parametrize("tile", [(32, 32), (8, 128), (64, 32)])
 def test_rows_of_the_next_iteration_are_asked_for(tile: tuple[int, int]) -> None:
-    """Each line of a row, four of them in an iteration, where the launch loads much; the launch tells where they are."""
+    """Each line of a row, four per iteration, where the launch loads much; the launch tells where they are."""
     found = columns_asked(tile)
     assert len(found) == min(4, tile[1] * 4 // 64)
     assert all(op.locality == FAR and is_conditional(op) and integer_of(op.offset) is None for op in found)
