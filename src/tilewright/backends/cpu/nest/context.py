@@ -102,6 +102,7 @@ class Context:
         scalar: what a scalar, or a buffer, from outside the nest is.
         lanes: W, the lanes of one chunk.
         extent: the number of lanes that the loop over chunks covers.
+        lanes_read: how many of them are read, the first ones, an i64; None: all.
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
@@ -129,6 +130,7 @@ class Context:
         self.scalar = scalar
         self.lanes = 1
         self.extent = 1
+        self.lanes_read: Scalar | None = None
         self.lane_level = depth
         self.depth = 0
         self.blocks: list[Block] = [builder.block]

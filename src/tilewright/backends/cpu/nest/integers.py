@@ -129,11 +129,12 @@ def facts_of_aligned(c: Context, range: Affine, type: Type) -> Sequence[Value] |
 
 
 def facts_of(c: Context, period: Period) -> tuple[Value, Value]:
-    """The conditions under which the whole tile lies in `period`: start % n + lanes ≤ n.
+    """The conditions under which all of the tile that is read lies in `period`: start % n + lanes ≤ n.
 
     With `c.wraps`, all of it may lie in two, and lanes ≤ n.
     """
-    room = c.subtract(period.divisor, c.extent, period.type, period.level)
+    lanes = c.extent if c.lanes_read is None else c.extend(c.lanes_read, i64, period.type, period.level)
+    room = c.subtract(period.divisor, lanes, period.type, period.level)
     return period.is_one, c.compare("sle", 0 if c.wraps else period.rest, room, period.type, period.level)
 
 
