@@ -188,3 +188,24 @@ def test_multiples() -> None:
     }  # fmt: skip
     assert [multiple_of(op.operands[1]) for op in module.walk() if op.name == "tt.store"] == [4, 8]
     assert multiple_of(-24) == 8
+
+
+@tw.jit
+def moved(out, least, near, far, D: tl.constexpr, B: tl.constexpr):
+    """Numbers that are a quotient further, and the least lane of those that are near."""
+    i = tl.arange(0, B)
+    at = i // D + i
+    place = at.to(tl.int64)
+    tl.store(out + i, place)
+    tl.store(least, tl.min(tl.where(near + 4 * place < far, i, B), 0))
+
+
+@pytest.mark.parametrize("divisor", DIVISORS[:4])
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4", ""])
+def test_a_quotient_that_is_zero_in_the_first_vector_is_another_number_in_the_next(cpu: str, divisor: int) -> None:
+    """A condition that is asked for in front of the loop knows the quotient of the first vector only."""
+    out, least = np.zeros(32, np.int64), np.zeros(1, np.int32)
+    with compiled_for(cpu):
+        moved[(1,)](out, least, 5, 200, D=divisor, B=32)
+    np.testing.assert_array_equal(out, np.arange(32) // divisor + np.arange(32))
+    assert least[0] == 0

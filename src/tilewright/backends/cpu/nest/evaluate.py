@@ -27,6 +27,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Uniform,
     Vector,
     affine_address,
+    deeper,
     known_truth,
     level_of,
     pointer,
@@ -148,11 +149,14 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
 
 
 def _decided_by_zero(op: Op, operands: list[Lane]) -> Lane | None:
-    """The value that a known zero gives `op`: a sum is its other operand, others are zero."""
+    """The value that a known zero gives `op`: a sum is its other operand, others are zero.
+
+    What is zero for one chunk, as a quotient of its lanes, says nothing of the next one.
+    """
     zero: Lane = next(lane for lane in operands if isinstance(lane, Uniform) and lane.value == 0)
     match op.name:
         case "arith.addi":
-            return operands[1] if operands[0] is zero else operands[0]
+            return deeper(operands[1] if operands[0] is zero else operands[0], level_of(zero))
         case "arith.andi" | "arith.muli" | "arith.extsi":
             return zero
     return None
