@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from guarded_memory import between_guards
@@ -545,3 +546,25 @@ def test_turns_that_are_known(bounds: tuple[int | None, ...], turns: int | None)
     lines = [*numbers, f"scf.for %i = {low} to {high} step {step} : i32 {{", "}", "tt.return"]
     module = parse_module("\n".join(["tt.func @f(%n: i32) {", *lines, "}"]))
     assert [interchange_loops.known_trip_count(op) for op in module.walk() if isinstance(op, For)] == [turns]
+
+
+@tw.jit
+def thirds(x, out, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    value = tl.load(x + at)
+    for _ in range(n):
+        value = tl.abs((value.to(tl.float32) / 3.0).to(value.dtype))
+    tl.store(out + at, value)
+
+
+@pytest.mark.parametrize("tile", [(16, 8), (1, 64)])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_a_carried_tile_that_is_divided(dtype: Any, tile: tuple[int, int]) -> None:
+    """Whether a division may be a product is asked for in front of the iteration, where nothing is known of the tile."""
+    x = np.arange(tile[0] * tile[1]).astype(dtype).reshape(tile)
+    out = np.zeros_like(x)
+    thirds[(1,)](x, out, 2, *tile)
+    third = (x.astype(np.float32) / 3).astype(dtype)
+    np.testing.assert_allclose(
+        out.astype(np.float32), (third.astype(np.float32) / 3).astype(dtype).astype(np.float32), rtol=2**-7
+    )

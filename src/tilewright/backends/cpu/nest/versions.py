@@ -116,10 +116,11 @@ def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
     if not isinstance(op, Division):
         found = is_on(c, evaluate(c, value, index))
         return [] if found is None else [found]
-    dividend, divisor = [evaluate_place(c, v, index) for v in op.operands]
+    divisor = evaluate_place(c, op.rhs, index)
     if value.type.scalar is f32:
         found = has_reciprocal(c, divisor)
         return [] if found is None else [found]
+    dividend = evaluate_place(c, op.lhs, index)
     if c.fast is None or c.fast.has_bounds:
         return []
     if isinstance(dividend, Affine) and aligned_divisor(c, dividend, divisor) is not None:
