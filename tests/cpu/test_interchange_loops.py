@@ -560,7 +560,7 @@ def thirds(x, out, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 @pytest.mark.parametrize("tile", [(16, 8), (1, 64)])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
 def test_a_carried_tile_that_is_divided(dtype: Any, tile: tuple[int, int]) -> None:
-    """Whether a division may be a product is asked for in front of the iteration, where nothing is known of the tile."""
+    """Whether a division may be a product is asked for in front of the iteration, where the tile is not known."""
     x = np.arange(tile[0] * tile[1]).astype(dtype).reshape(tile)
     out = np.zeros_like(x)
     thirds[(1,)](x, out, 2, *tile)
