@@ -94,6 +94,21 @@ def test_results_of_products_win() -> None:
     assert isinstance(encoding(sums[0].result.type.encoding), NvidiaMma)
 
 
+def test_what_an_atomic_returns_is_in_its_own_layout_also_behind_a_product() -> None:
+    """The atomic prefers a blocked layout to the product's, and so must the conversion of what it returns."""
+    body = f"""
+    %c = arith.constant dense<0.0> : tensor<64x64xf32, #m>
+    %d = tt.dot %x, %y, %c : tensor<64x32xf16, #a> * tensor<32x64xf16, #b> -> tensor<64x64xf32, #m>
+    %v = ttg.convert_layout %d : tensor<64x64xf32, #m> -> {COL}
+    %old = tt.atomic_rmw exch, acq_rel, gpu, %q, %v : (tensor<64x64x!tt.ptr<f32>, #col>, {COL}) -> {COL}
+    %w = ttg.convert_layout %old : {COL} -> {ROW}
+    tt.store %p, %w : tensor<64x64x!tt.ptr<f32>, #row>
+    tt.return
+    """
+    module = removed(f"{POINTERS}, %x: tensor<64x32xf16, #a>, %y: tensor<32x64xf16, #b>", body)
+    assert places(module) == ["tt.dot in tt.func", "tt.atomic_rmw in tt.func"]
+
+
 def test_ranges_are_made_again() -> None:
     body = """
     %r = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #row}>>

@@ -50,7 +50,7 @@ def propagate_layouts(function: Op) -> None:
     """Let the layouts that matter decide those of everything computed from them in `function`."""
     candidates = anchors(function)
     spread(candidates)
-    chosen = {value: _preferred(value, layouts) for value, layouts in candidates.items()}
+    chosen = {value: _preferred(value, candidates) for value in candidates}
     _Rewriting(chosen).rewrite(function.regions[0])
 
 
@@ -119,9 +119,14 @@ def _reached(user: Op, index: int) -> list[Value]:
     return user.results if isinstance(user, SPREADING) else []
 
 
-def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed:
-    """The preferred one of several layouts: a blocked one for memory accesses, else that of matrix instructions."""
-    op = value.op
+def _preferred(value: Value, candidates: Candidates) -> Distributed:
+    """The preferred one of several layouts: a blocked one for memory accesses, else that of matrix instructions.
+
+    A conversion has the one that its source prefers, so that nothing has to be converted.
+    """
+    op, layouts = value.op, candidates[value]
+    if isinstance(op, ConvertLayout) and op.source in candidates:
+        return _preferred(op.source, candidates)
     wanted = Blocked if isinstance(op, PointerAccess) else MATRIX
     return next((layout for layout in layouts if isinstance(layout, wanted)), next(iter(layouts)))
 
