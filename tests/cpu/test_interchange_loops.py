@@ -295,6 +295,24 @@ def test_the_interpreter_runs_them(kernel: Any, cpu: str) -> None:
         np.testing.assert_allclose(found, expected, 1e-3, 1e-3)
 
 
+@tw.jit
+def sum_of_moving_rows(x, y, out, rows, step, WIDTH: tl.constexpr):
+    columns = tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), tl.float32)
+    for row in range(rows):
+        total += tl.load(x + columns) * tl.load(y + row)
+        x += step
+    tl.store(out + columns, total)
+
+
+@pytest.mark.parametrize("step", [0, 3, 16, 40])
+def test_a_pointer_that_a_loop_moves_by_a_number(step: int) -> None:
+    x, out = np.arange(1, 301, dtype=np.float32), np.zeros(16, np.float32)
+    sum_of_moving_rows[(1,)](x, x, out, 6, step, WIDTH=16)
+    rows = np.lib.stride_tricks.as_strided(x, (6, 16), (4 * step, 4))
+    assert np.array_equal(out, x[:6] @ rows)
+
+
 def test_no_turn_runs_at_all() -> None:
     out = np.ones(ROWS, np.float32)
     sum_rows[(1,)](matrix(), out, ROWS, 0, BM=8, BN=32)

@@ -28,6 +28,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     level_of,
     uniform,
 )
+from tilewright.backends.cpu.nest.loads import single_address
 from tilewright.backends.cpu.nest.versions import Asked, asked_by, rely
 from tilewright.dialects.arith import Binary
 from tilewright.dialects.cpu import Accumulate, Assume
@@ -84,7 +85,8 @@ class AccumulateLoop:
         return [{op.results[n]: x for n, x in zip(self.tiles, row, strict=True)} for row in self._by_place(vectors)]
 
     def _number(self, value: Value) -> Scalar:
-        return uniform(evaluate(self.c, value, ())).value
+        """`value`, which is no tile: a number or a pointer."""
+        return single_address(self.c, evaluate(self.c, value, ())).value
 
     def _by_place(self, values: Sequence[Lane]) -> list[Sequence[Lane]]:
         """The carried values, grouped by place."""
