@@ -184,6 +184,37 @@ def test_scales_are_powers_of_two(modes: str) -> None:
     assert (found & 255)[: len(SIZES)].tolist() == EXPONENTS[modes]
 
 
+FOURS = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+BETWEEN_FOURS = {0.25: 0, 0.75: 2, 1.25: 2, 1.75: 4, 2.5: 4, 3.5: 6, 5: 6, 7: 7, np.inf: 7}
+"""Ties → the even code; what is too large → the largest."""
+
+
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_numbers_of_four_bits(relu: str) -> None:
+    sizes = [*FOURS, *BETWEEN_FOURS, *np.nextafter(np.float32(list(BETWEEN_FOURS)[:7]), np.float32(9)), np.nan]
+    codes = [*range(8), *BETWEEN_FOURS.values(), 1, 2, 3, 4, 5, 6, 7, 7]
+    x = np.zeros(N, np.float32)
+    x[: 2 * len(sizes)] = [*sizes, *(-np.float32(sizes))]
+    found = computed(
+        f"{{ .reg .b8 b, z; cvt.rn.satfinite{relu}.e2m1x2.f32 b, $1, 3.0; cvt.rn.satfinite.e2m1x2.f32 z, 0.0, 0.0; "
+        "mov.b16 $0, {b, z}; }",
+        *("=h,f,f", x, x, np.uint16),
+    )
+    assert (found & 15 == 5).all()
+    negative = [
+        7 if code == 7 and size != size else 0 if relu else code | 8 for code, size in zip(codes, sizes, strict=True)
+    ]
+    assert (found >> 4)[: 2 * len(sizes)].tolist() == [*codes, *negative]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "name", ["rn.e2m1x2.f32", "satfinite.e2m1x2.f32", "rz.satfinite.e2m1x2.f32", "rn.satfinite.e2m1x2.f16"]
+)
+def test_conversions_to_four_bits_that_there_are_not(name: str) -> None:
+    assert conversion(name.split(".")) is None
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize(
     "name",
@@ -327,7 +358,11 @@ def test_four_bytes_share_a_register() -> None:
     x, y = words(1).astype(np.uint8), words(2).astype(np.uint8)
     shifted, turned = pair(
         "and.b32 $0, $2, 0x1F1F1F1F; shl.b32 $0, $0, 3; prmt.b32 $1, $2, $3, 0x4123;",
-        "=&r,=&r,r,r", x, y, (np.uint8, np.uint8), 4,
+        "=&r,=&r,r,r",
+        x,
+        y,
+        (np.uint8, np.uint8),
+        4,
     )
     np.testing.assert_array_equal(shifted, x << 3)
     x, y = x.reshape(-1, 4), y.reshape(-1, 4)

@@ -34,6 +34,8 @@ DIRECTIONS = {"n": "rn", "z": "rz", "m": "rd", "p": "ru"}
 """The letter of a rounding mode, and libdevice's name for it."""
 PAIRS = {"f16x2": float16, "bf16x2": bfloat16, "e4m3x2": float8e4nv, "e5m2x2": float8e5}
 LARGEST = {float8e4nv: 448.0, float8e5: 57344.0, float16: 65504.0, bfloat16: float.fromhex("0x1.fep127")}
+MIDDLES_OF_FOUR_BITS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+"""What lies between neighbours of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, the sizes of four bits (e2m1)."""
 TF32_DROPS = 13
 """Number of bits of the fraction that fp32 has and tf32 has not."""
 NAMES = {float32: "float", float64: "double"}
@@ -49,6 +51,8 @@ def conversion(parts_of_name: Sequence[str]) -> Semantics | None:
         return _to_pair(asked, target, source)
     if (target, source) == ("ue8m0x2", "f32"):
         return _to_powers(asked)
+    if (target, source) == ("e2m1x2", "f32"):
+        return _to_four_bits(asked)
     if source in ("e4m3x2", "e5m2x2") and target == "f16x2" and asked <= {"rn", "relu"}:
         return _from_pair(asked, source)
     if (target, source) == ("tf32", "f32"):
@@ -191,6 +195,22 @@ def _to_powers(asked: set[str]) -> Semantics | None:
         return cast(found, uint8)
 
     return Semantics(lambda upper, lower: joined([exponent(lower), exponent(upper)], 16), only("f32"))
+
+
+def _to_four_bits(asked: set[str]) -> Semantics | None:
+    """Two numbers of four bits in a byte, the first operand in its upper half; NaN is the largest one, 6."""
+    if asked - {"relu"} != {"rn", "satfinite"}:
+        return None
+
+    def code(x: Any) -> Any:
+        x = without_negatives(x) if "relu" in asked else x
+        bits = bitcast(x, uint32)
+        size, code = bitcast(bits & 0x7FFFFFFF, float32), (bits >> 31) << 3
+        for smaller, middle in enumerate(MIDDLES_OF_FOUR_BITS):  # ties go to the even one
+            code += cast(size >= middle if smaller % 2 else size > middle, uint32)
+        return where(x != x, 7, code)
+
+    return Semantics(lambda upper, lower: cast((code(upper) << 4) | code(lower), uint8), only("f32"))
 
 
 def _as_part(x: Any, kind: dtype, asked: set[str]) -> Any:
