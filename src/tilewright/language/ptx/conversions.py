@@ -35,7 +35,7 @@ DIRECTIONS = {"n": "rn", "z": "rz", "m": "rd", "p": "ru"}
 PAIRS = {"f16x2": float16, "bf16x2": bfloat16, "e4m3x2": float8e4nv, "e5m2x2": float8e5}
 LARGEST = {float8e4nv: 448.0, float8e5: 57344.0, float16: 65504.0, bfloat16: float.fromhex("0x1.fep127")}
 MIDDLES_OF_FOUR_BITS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
-"""What lies between neighbours of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, the sizes of four bits (e2m1)."""
+"""The middles between neighbours of 0, 0.5, 1, 1.5, 2, 3, 4 and 6, the sizes of numbers of four bits (e2m1)."""
 TF32_DROPS = 13
 """Number of bits of the fraction that fp32 has and tf32 has not."""
 NAMES = {float32: "float", float64: "double"}
