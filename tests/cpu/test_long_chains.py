@@ -196,3 +196,24 @@ def test_addresses_and_masks_stay_together_for_less_than_pythons_depth(count: in
     places[(1,)](x, out, 30 + count // 2, N=SIZE, COUNT=count)
     place = i + sum(range(count)) + count * (i - (30 + count // 2))
     np.testing.assert_array_equal(out, np.where(place < 0, x, -1))
+
+
+@tw.jit
+def chosen(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.where(i < n, tl.load(x_ptr + i), 0)
+    for k in tl.static_range(COUNT):
+        x = x * 3 + k
+    tl.store(out_ptr + i, x, i < n)
+
+
+@pytest.mark.parametrize("count", [1100])
+def test_a_choice_below_a_long_sum(count):
+    """A store and a choice by the same mask: the operands of the stored sum are looked through for choices."""
+    x = np.arange(SIZE, dtype=np.int32)
+    out, expected = np.full(SIZE, -2, np.int32), x
+    chosen[(1,)](x, out, 50, SIZE, count)
+    with np.errstate(over="ignore"):
+        for k in range(count):
+            expected = expected * np.int32(3) + np.int32(k)
+    np.testing.assert_array_equal(out, np.where(x < 50, expected, -2))

@@ -139,14 +139,15 @@ def simplify_masks(module: Op) -> bool:
         accesses: list[Load | Store] = [*function.ops_of(Load), *function.ops_of(Store)]
         for access in accesses:
             changed |= is_tile(access.pointer) and access.mask is not None and _simplify_access(access, access.mask)
-        for store in function.ops_of(Store):
+        choices = function.ops_of(Select)
+        for store in function.ops_of(Store) if choices else ():
             if is_tile(store.value):
                 facts = NOTHING if store.mask is None else NOTHING.with_(store.mask, holds=True)
                 changed |= _simplify_operand(store, 1, facts)
-        for choice in reversed(list(function.ops_of(Select))):
+        for choice in reversed(choices):
             if choice.block is not None and is_tile(choice.condition):
                 changed |= _simplify_condition(choice)
-            changed |= choice.block is not None and _simplify_sides(choice, NOTHING)
+            changed |= choice.block is not None and _simplify_sides(choice)
         for comparison in function.ops_of(CompareIntegers):
             changed |= _compare_narrower(comparison)
     return changed
@@ -211,12 +212,10 @@ def _needed(mask: Value, facts: Facts) -> Value | bool:
     return mask if (first, second) == (left, right) else at.emit("arith.andi", (first, second), mask.type)
 
 
-def _simplify_sides(choice: Select, facts: Facts) -> bool:
+def _simplify_sides(choice: Select) -> bool:
     """Decide what is chosen from on either side of a choice; returns whether anything changed."""
-    condition, changed = choice.condition, False
-    for place, holds in enumerate((True, False), start=1):
-        changed |= _simplify_operand(choice, place, facts.with_(condition, holds=holds))
-    return changed
+    changed = [_simplify_operand(*place) for place in _inner_places(choice, NOTHING)]
+    return any(changed)
 
 
 def _simplify_operand(user: Op, place: int, facts: Facts) -> bool:
@@ -227,32 +226,39 @@ def _simplify_operand(user: Op, place: int, facts: Facts) -> bool:
         place: the number of the operand.
         facts: what is known of the lanes of `user` that are seen.
     """
-    value = left = user.operands[place]
-    while isinstance(left.op, Select) and (said := facts.says(left.op.condition)) is not None:
-        left = left.op.chosen if said else left.op.other
-    changed = left is not value
-    if changed:
-        user.set_operand(place, left)
-        _erase_unused(value)
-    op = left.op
-    if op is None or sum(left.uses.values()) > 1 or op.regions or not is_pure(op):
-        return changed
-    if isinstance(op, Select):
-        return _simplify_sides(op, facts) or changed
-    if op.definition.elementwise and is_tile(left):
-        for number in range(len(op.operands)):
-            changed |= is_tile(op.operands[number]) and _simplify_operand(op, number, facts)
+    changed, waiting = False, [(user, place, facts)]  # no recursion: tiles may be sums of thousands of terms
+    while waiting:
+        user, place, facts = waiting.pop()
+        value = left = user.operands[place]
+        while isinstance(left.op, Select) and (said := facts.says(left.op.condition)) is not None:
+            left = left.op.chosen if said else left.op.other
+        if left is not value:
+            changed = True
+            user.set_operand(place, left)
+            _erase_unused(value)
+        op = left.op
+        if op is not None and sum(left.uses.values()) == 1 and not op.regions and is_pure(op):
+            waiting += reversed(_inner_places(op, facts))
     return changed
+
+
+def _inner_places(op: Op, facts: Facts) -> list[tuple[Op, int, Facts]]:
+    """The operands of an op in which there may be choices, and what is known of their lanes."""
+    if isinstance(op, Select):
+        return [(op, 1, facts.with_(op.condition, holds=True)), (op, 2, facts.with_(op.condition, holds=False))]
+    if not op.definition.elementwise or not is_tile(op.results[0]):
+        return []
+    return [(op, number, facts) for number, value in enumerate(op.operands) if is_tile(value)]
 
 
 def _erase_unused(value: Value) -> None:
     """Erase the op of `value`, and those of its operands, where they are unused now."""
-    op = value.op
-    if op is not None and op.block is not None and is_dead(op):
-        operands = list(op.operands)
-        op.erase()
-        for operand in operands:
-            _erase_unused(operand)
+    waiting = [value]
+    while waiting:
+        op = waiting.pop().op
+        if op is not None and op.block is not None and is_dead(op):
+            waiting += reversed(op.operands)
+            op.erase()
 
 
 def _compare_narrower(op: CompareIntegers) -> bool:
