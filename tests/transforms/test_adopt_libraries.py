@@ -51,6 +51,21 @@ def test_names(symbol: str, kind: str, expected: str) -> None:
     assert changed == (symbol not in print_op(module))
 
 
+@pytest.mark.parametrize(
+    ("kind", "exponent", "left"), [("f32", "2.0", 0), ("f32", "2.5", 1), ("i32", "2", 0), ("i32", "7", 1)]
+)
+def test_powers_with_small_constant_exponents_are_products(kind: str, exponent: str, left: int) -> None:
+    symbol = "__nv_powf" if kind == "f32" else "__nv_powif"
+    module = parse_module(f"""tt.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %y = arith.constant dense<{exponent}> : tensor<4x{kind}>
+      %z = tt.extern_elementwise %x, %y {{libname = "", libpath = "", pure = true, symbol = "{symbol}"}} : (tensor<4xf32>, tensor<4x{kind}>) -> tensor<4xf32>
+      tt.return %z : tensor<4xf32>
+    }}""")  # noqa: E501 - one line of IR
+    assert adopt_libraries(module)
+    verify(module)
+    assert (print_op(module).count("__tw_pow"), print_op(module).count("arith.mulf")) == (left, 1 - left)
+
+
 SYMBOLS = [
     (nvidia_symbol(name, form.partition(" -> ")[0], function.forms), form)
     for name, function in ((name, getattr(libdevice, name)) for name in libdevice.__all__)

@@ -6,6 +6,7 @@
 
 TTIR that Triton printed for a GPU calls these libraries, and so do Gluon's programs. NVIDIA's functions are those of
 libdevice: they become the ops of the language's function of that name. A call without an equivalent keeps its name.
+Powers with small constant exponents become products, as in TTIR: Gluon's programs have no other pass for that.
 """
 
 from __future__ import annotations
@@ -28,17 +29,25 @@ from tilewright.semantics.distributed import distributed_type
 from tilewright.semantics.layout_values import layout_of
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType, dtype, shaped
+from tilewright.transforms import power_rules
+from tilewright.transforms.canonicalize import FOLDS
+from tilewright.transforms.equations import by_op
+from tilewright.transforms.functions import rewrite_functions
 
 assert dialects, "declares the ops of `math`"
 _AMDS = re.compile(r"__ocml_(?P<name>\w+?)_f(?:16|32|64)")
 _RENAMED = {"fabs": "absf", "nearbyint": "rint"}
 _OWN_PREFIX, _NVIDIAS_PREFIX = "__tw_", "__nv_"
+_POWERS = by_op(power_rules.ROWS)
+"""The rules for powers, which `combine` has for programs of the tile language."""
 
 
 def adopt_libraries(module: Op) -> bool:
     """Replace calls of other libraries in `module` by functions of the same meaning, where there are any."""
     calls = module.ops_of(ExternElementwise)
     adopted = list(map(_adopt, calls))
+    if any(adopted):
+        rewrite_functions(module, _POWERS, folds=FOLDS)
     return any(adopted)
 
 
