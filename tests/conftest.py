@@ -40,6 +40,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 import check_cases
+import long_runs
 import optional_peers
 import remembered_code
 import skips
@@ -59,6 +60,7 @@ VERIFYING = ("cpu", "examples", "nvidia", "transforms")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write tests/goldens anew instead of comparing")
     parser.addoption("--kernels", type=int, default=0, metavar="5000", help="tests/fuzz: draw so many kernels")
+    parser.addoption("--share", default="", metavar="3/10", help="run every tenth of the tests, from the fourth on")
     parser.addoption("--peers", action="store_true", help="run only tests that use what .[test] does not install")
     parser.addoption("--strict-skips", action="store_true", help="fail for skips that tests/skips.toml lacks")
     parser.addoption("--first-cases", action="store_true", help="tests/oracle: run one of the chosen cases of a test")
@@ -106,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--peers"):
         config.hook.pytest_deselected(items=[item for item in items if not optional_peers.gains(item)])
         items[:] = filter(optional_peers.gains, items)
+    items[:], others = long_runs.share_of(items, config.getoption("--share"))
+    config.hook.pytest_deselected(items=others)
     for item in items:
         reason = next(filter(None, map(optional_peers.missing, optional_peers.needed_by(item))), "")
         if reason:

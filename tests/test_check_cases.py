@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from check_cases import covering, pairs_of, rows_of, values_of
+from long_runs import share_of
 
 Values = frozenset[tuple[str, object]]
 
@@ -72,3 +73,12 @@ def test_every_value_is_there_when_cases_are_missing() -> None:
     chosen = covering(some)
     assert frozenset().union(*(some[number] for number in chosen)) == frozenset().union(*some)
     assert len(chosen) <= 6
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [("", ["abcdefg", ""]), ("0/3", ["adg", "bcef"]), ("2/3", ["cf", "abdeg"]), ("9/10", ["", "abcdefg"])],
+)
+def test_a_share_of_the_tests(share: str, expected: list[str]) -> None:
+    assert list(map("".join, share_of(list("abcdefg"), share))) == expected
