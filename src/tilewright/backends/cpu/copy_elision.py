@@ -48,7 +48,7 @@ from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import TensorType, i1, i8, i32, i64
+from tilewright.ir.types import TensorType, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
 
@@ -323,7 +323,8 @@ class _Tile:
                 return None
             lines.append((lane, lane.offset))
             if c.lanes_read is not None and axis == 1 and lane.offset.stride != 1 and c.facts:
-                conditions[self._is_dense_or_whole(lane.offset, c.lanes_read)] = None
+                least = self._least(lane.offset, lane.offset.level)
+                conditions[c.compare("sge", c.lanes_read, least, i64, lane.offset.level)] = None
             if mask is None:
                 continue
             if not _is_separable(mask):
@@ -354,15 +355,6 @@ class _Tile:
             dense = c.compare("eq", along.stride, 1, i64, level)
             some = c.select(dense, some, self.extents[axis], i64, level)  # what is packed is packed whole
         return some
-
-    def _is_dense_or_whole(self, along: Affine, number: Scalar) -> Value:
-        """Whether columns are neighbours, or all are read: what is packed is packed whole."""
-        c = self.c
-        dense, whole = (
-            c.compare("eq", value, expected, i64, along.level)
-            for value, expected in ((along.stride, 1), (number, self.extents[1]))
-        )
-        return c.binary("arith.ori", dense, whole, i1, along.level)
 
     def _depth(self) -> Scalar | None:
         """How many rows or columns stand before the product's end, 1 at least; None if it has none."""
