@@ -1,8 +1,8 @@
 """Tests that draw programs or scan all numbers: `make test` takes a share of their parts, `make test-long` the rest.
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", first_of(100, 10))
-def test_many(block: int) -> None: ...
+    @pytest.mark.slow
+    @pytest.mark.parametrize("block", first_of(100, 10))
+    def test_many(block: int) -> None: ...
 """
 
 from __future__ import annotations
