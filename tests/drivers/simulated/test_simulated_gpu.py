@@ -97,6 +97,59 @@ def test_kernels_may_use_the_rest_of_an_allocation_if_they_are_told_so() -> None
         pass
 
 
+@tw.jit
+def add_to_each(table_ptr, BLOCK: tl.constexpr):
+    """The arrays that a table of pointers names, plus 1."""
+    array = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, BLOCK)
+    tl.store(array + i, tl.load(array + i) + 1)
+
+
+def test_a_table_of_pointers_leads_to_reachable_arrays() -> None:
+    first, second = np.zeros(32, np.float32), np.arange(96, dtype=np.float32)
+    table = np.array([first.ctypes.data, second[32:64].ctypes.data])
+    with tw.simulate("cuda:90", reachable=[first, second]):
+        add_to_each[(2,)](table, BLOCK=32)
+    assert first.tolist() == [1] * 32
+    assert second.tolist() == [n + (32 <= n < 64) for n in range(96)]
+
+
+def test_an_address_of_no_array_is_an_error_that_names_the_remedy() -> None:
+    first, second = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    table = np.array([first.ctypes.data, second.ctypes.data])
+    with tw.simulate("cuda:90", reachable=[first]), pytest.raises(SimulationError) as raised:
+        add_to_each[(2,)](table, BLOCK=32)
+    assert f"{second.ctypes.data:#x}, where the simulated device has no memory" in raised.value.text
+    assert "reachable=" in raised.value.__notes__[0]
+    assert second.tolist() == [0] * 32
+    with pytest.raises(tw.ArgumentError, match="a int is no array"), tw.simulate(reachable=[first, 3]):
+        pass
+
+
+def test_a_reachable_array_that_ends_has_bounds() -> None:
+    first = np.zeros(48, np.float32)
+    with tw.simulate("cuda:90", reachable=[first[:16]]), pytest.raises(SimulationError, match="out of bounds"):
+        add_to_each[(1,)](np.array([first.ctypes.data]), BLOCK=32)
+    with tw.simulate("cuda:90"), pytest.raises(SimulationError, match="no memory"):
+        add_to_each[(1,)](np.array([first.ctypes.data]), BLOCK=32)
+
+
+@tw.jit
+def copy_by_descriptor(table_ptr, out_ptr):
+    array = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+    rows = tl.make_tensor_descriptor(array, [8, 32], [32, 1], [8, 32])
+    place = tl.arange(0, 8)[:, None] * 32 + tl.arange(0, 32)
+    tl.store(out_ptr + place, rows.load([0, 0]))
+
+
+def test_descriptors_lead_to_reachable_arrays() -> None:
+    x, out = np.arange(320, dtype=np.float32), np.zeros((8, 32), np.float32)
+    x = x[-x.ctypes.data // 4 % 4 :][:256]
+    with tw.simulate("cuda:90", reachable=[x]):
+        copy_by_descriptor[(1,)](np.array([x.ctypes.data]), out)
+    assert out.ravel().tolist() == x.tolist()
+
+
 def test_assertions_raise_what_they_raise_on_the_cpu(gpu: Any) -> None:
     x = np.array([1, 2, 0, 4], np.int32)
     with pytest.raises(tw.DeviceAssertError, match="wants positive numbers") as caught:

@@ -22,7 +22,7 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.memory import BASE, INITIALISED, SETTLED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.memory import INITIALISED, SETTLED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
@@ -83,8 +83,9 @@ def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes
         return bytes(machine.shared.data[start : start + size].tobytes())
     if space == "param":
         return bytes(machine.parameters[offset : offset + size].tobytes())
-    machine.refuse(machine.memory.fault(np.array([offset - BASE]), 1, "load", needs=VALID | INITIALISED), lane)
-    return bytes(machine.memory.bytes_at(offset, size).tobytes())
+    start = machine.memory.offsets(np.array([offset]))
+    machine.refuse(machine.memory.fault(start, 1, "load", needs=VALID | INITIALISED), lane)
+    return bytes(machine.memory.views[1][start[0] : start[0] + size].tobytes())
 
 
 def frame_fault(machine: Machine, addresses: Array, width: int, what: str) -> Fault | None:
@@ -199,7 +200,8 @@ def load(
 
 
 def load_global(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
-    offsets, memory = addresses - BASE, machine.memory
+    memory = machine.memory
+    offsets = memory.offsets(addresses)
     machine.check(memory.fault(offsets, element * count, "load", needs=VALID | INITIALISED), lanes)
     watch_load(machine, offsets, lanes, element * count)
     units, view = offsets >> (element.bit_length() - 1), memory.views[element]
@@ -298,7 +300,8 @@ def store(machine: Machine, space: str, addresses: Array, lanes: Array, element:
 
 
 def store_global(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
-    offsets, memory = addresses - BASE, machine.memory
+    memory = machine.memory
+    offsets = memory.offsets(addresses)
     machine.check(memory.fault(offsets, element * len(values), "store", needs=VALID | WRITABLE), lanes)
     units, view, state = offsets >> (element.bit_length() - 1), memory.views[element], memory.state[element]
     mark = int.from_bytes(bytes([STORED]) * element, "little")

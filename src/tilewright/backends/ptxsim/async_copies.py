@@ -31,7 +31,7 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command, items_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
-from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
+from tilewright.backends.ptxsim.memory import INITIALISED, VALID
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, number_of
 
@@ -114,7 +114,7 @@ def _content(machine: Machine, addresses: Array, lanes: Array, width: int, size:
         lane = int(lanes[(read > width).argmax()])
         machine.fail("out of bounds", f"the copy reads more than the {width} bytes that it writes", lane)
     some = read > 0
-    memory, offsets = machine.memory, addresses - BASE
+    memory, offsets = machine.memory, machine.memory.offsets(addresses)
     machine.check(memory.fault(offsets[read == width], width, "load", needs=VALID | INITIALISED), lanes[read == width])
     watch_load(machine, offsets[read == width], lanes[read == width], width)
     partly = some & (read < width)

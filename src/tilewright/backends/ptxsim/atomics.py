@@ -25,7 +25,7 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.floats import Lens, arithmetic
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE
+from tilewright.backends.ptxsim.memory import INITIALISED, VALID, WRITABLE
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Sink
 
@@ -135,7 +135,7 @@ def _locate(machine: Machine, space: str, addresses: Array, lanes: Array, width:
         return machine.shared.views[size], index >> shift
     if space != "global":
         machine.fail("unsupported", f"atomic operations on {space} memory are not simulated", int(lanes[0]))
-    offsets = addresses - BASE
+    offsets = machine.memory.offsets(addresses)
     fault = machine.memory.fault(offsets, width, "atomic operation", needs=VALID | WRITABLE | INITIALISED)
     machine.check(fault, lanes)
     synchronise(machine, lanes)

@@ -45,7 +45,7 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
-from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.memory import INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.stored_maps import StoredMaps, tensor_map
 from tilewright.backends.ptxsim.tensor_maps import (
@@ -157,7 +157,7 @@ def box_piece(machine: Machine, place: int, found: TensorMap, box: Box, start: i
     byte = np.arange(box.size)
     return Piece(
         shared=addresses_of_box(box, start, found.swizzle).ravel(),
-        global_=(box.global_[:, None] + byte - BASE).ravel(),
+        global_=machine.memory.offsets(box.global_[:, None] + byte).ravel(),
         inside=np.repeat(box.inside, box.size),
         fill=np.tile(fill_bytes(found, box.size), len(box.inside)),
         counted=len(box.inside) * box.size,
@@ -173,7 +173,7 @@ def plain_piece(machine: Machine, start: int, address: int, size: int, lane: int
             text = f"a bulk copy's {what} {number:#x} is no multiple of {PIECE_ALIGNMENT}"
             machine.fail("misaligned address", text, lane)
     byte, whole = np.arange(size), np.ones(size, bool)
-    return Piece(start + byte, address - BASE + byte, whole, np.zeros(size, np.uint8), size, element)
+    return Piece(start + byte, machine.memory.offsets(address + byte), whole, np.zeros(size, np.uint8), size, element)
 
 
 Pieces: TypeAlias = Callable[[Machine, int], Piece]

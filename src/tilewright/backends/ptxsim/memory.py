@@ -30,6 +30,8 @@ write it; the last such copy combined with what stood there.
 """
 WAIT_FOR_WRITES = "let its thread wait by cp.async.bulk.wait_group without .read (tma.store_wait(…, read_only=False))"
 """Advice in messages about bytes that a bulk copy still writes."""
+NO_MEMORY = "where the simulated device has no memory"
+"""The end of messages about addresses outside of the heap."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class DeviceMemory:
         self.capacity, self._top = capacity, GAP
         self._allocations: list[Allocation] = []
         self._unsettled: list[Array] = []
+        self._foreign: list[tuple[int, int, int]] = []
 
     @property
     def used(self) -> int:
@@ -92,6 +95,20 @@ class DeviceMemory:
         self._allocations.append(Allocation(name, start, size))
         self.state[1][start : start + size] = VALID | WRITABLE | SETTLED
         return BASE + start
+
+    def also_at(self, address: int, foreign: int, size: int) -> None:
+        """Give `size` bytes from `address` on further addresses, from `foreign` on, outside of the heap."""
+        self._foreign.append((foreign, foreign + size, address - foreign))
+
+    def offsets(self, addresses: Array) -> Array:
+        """The places in the heap that global addresses name."""
+        found: Array = addresses - BASE
+        if not found.size or (found.min() >= 0 and found.max() < self.capacity):
+            return found
+        moved = found.copy()
+        for low, high, distance in self._foreign:
+            moved[(addresses >= low) & (addresses < high)] += distance
+        return moved
 
     def copy_in(self, array: Any, *, name: str = "", writable: bool = True) -> int:
         """The address of a copy of `array`, elements in order of their indices."""
@@ -196,6 +213,8 @@ class DeviceMemory:
 
     def _place(self, start: int, width: int) -> str:
         found = self.allocation_near(start)
+        if not 0 <= start < self.capacity:
+            return f"at {BASE + start:#x}, {NO_MEMORY}"
         if found is None:
             return f"at {BASE + start:#x}"
         name = f"`{found.name}`" if found.name else f"the allocation of {found.size} bytes at {BASE + found.start:#x}"

@@ -18,7 +18,7 @@ from tilewright.backends.ptxsim.accesses import generic_bytes, lanes_of, nothing
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.memory import BASE, WRITTEN
+from tilewright.backends.ptxsim.memory import WRITTEN
 from tilewright.backends.ptxsim.mma import read_rows
 from tilewright.backends.ptxsim.tensor_maps import FIELDS, SIZE, MapError, TensorMap, decode
 from tilewright.backends.ptxsim.value_types import Array, Mask
@@ -59,7 +59,8 @@ def tensor_map(machine: Machine, address: int, lane: int) -> TensorMap:
         machine.fail("misaligned address", f"a tensor map at {address:#x}, no multiple of 64", lane)
     raw = generic_bytes(machine, address, SIZE, lane)
     space, offset = place_of(address)
-    if space == "global" and (machine.memory.state[1][offset - BASE : offset - BASE + SIZE] & WRITTEN).any():
+    places = machine.memory.offsets(offset + np.arange(SIZE))
+    if space == "global" and (machine.memory.state[1][places] & WRITTEN).any():
         acquired = machine.family(StoredMaps).acquired
         if machine.checks and (int(machine.cta[lane]), address) not in acquired:
             machine.fail("race", "the kernel has stored this tensor map, with no fence.proxy.tensormap behind", lane)

@@ -7,7 +7,8 @@ A launch copies the arrays to the device's memory, runs to its end, and copies s
 hardware does not detect are reported: see `backends/ptxsim`.
 
 Arrays that overlap share a piece of device memory. A piece has the same address modulo 256 as on the host, so that
-addresses have the divisibility for which the kernel was compiled.
+addresses have the divisibility for which the kernel was compiled. Copies also answer to the addresses of the host, so
+that a kernel may find an array by an address that it loads.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -25,8 +27,9 @@ import numpy as np
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, SourcePlace, Uninitialized, load
+from tilewright.backends.ptxsim.memory import NO_MEMORY
 from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
-from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
+from tilewright.runtime.arrays import CPU_MEMORY, ArrayView, view_of
 from tilewright.runtime.devices import Device, Figures, using
 from tilewright.runtime.errors import ArgumentError, require
 from tilewright.runtime.extents import Extent, extent_of, storage_of
@@ -101,6 +104,7 @@ class Regions:
             content, phase = region.host_bytes(), region.low % ALIGNMENT
             start = memory.allocate(content.size, name=region.name, align=ALIGNMENT, phase=phase)
             memory.fill(start, content, writable=region.writable)
+            memory.also_at(start, region.low, content.size)
             region.address = start
 
     def address_of(self, view: ArrayView) -> int:
@@ -127,8 +131,12 @@ def _extent(name: str, view: ArrayView, bounds: Bounds) -> Extent:
     return found
 
 
-def _note_storages(error: SimulationError, arrays: Sequence[tuple[str, ArrayView]]) -> None:
-    """Say which arrays are parts of larger ones, if an access is outside of what was copied."""
+def _explain(error: SimulationError, arrays: Sequence[tuple[str, ArrayView]]) -> None:
+    """Say what other memory could have been copied, if an access is outside of what was."""
+    if NO_MEMORY in error.text:
+        error.add_note(
+            "help: arrays that no argument is, which a kernel finds by their addresses, are simulate(…, reachable=[…])"
+        )
     parts = [name for name, view in arrays if _extent(name, view, "array")[1:4] != _extent(name, view, "storage")[1:4]]
     if error.kind == "out of bounds" and parts:
         names = ", ".join(f"`{name}`" for name in parts)
@@ -137,6 +145,8 @@ def _note_storages(error: SimulationError, arrays: Sequence[tuple[str, ArrayView
 
 WARP = 32
 MAX_THREADS = 1024
+_REACHABLE: ContextVar[tuple[tuple[str, ArrayView], ...]] = ContextVar("reachable arrays", default=())
+"""The arrays that launches copy besides their arguments, with names for messages."""
 
 
 class SimulatedGpu(Device):
@@ -193,7 +203,7 @@ class SimulatedGpu(Device):
         """
         kernel.loaded_on(self)
         memory = DeviceMemory()
-        arrays = list(_arrays(kernel.names, values))
+        arrays = [*_arrays(kernel.names, values), *_REACHABLE.get()]
         regions = Regions(memory, arrays, self.bounds)
         arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
@@ -212,7 +222,7 @@ class SimulatedGpu(Device):
         try:
             launch.run(memory, arguments)
         except SimulationError as error:
-            _note_storages(error, arrays)
+            _explain(error, arrays)
             if error.kind != "assertion":
                 raise
             x, y, z = error.cta or (0, 0, 0)
@@ -299,6 +309,7 @@ def simulate(
     checks: bool = True,
     uninitialized: Uninitialized = "report",
     bounds: Bounds = "array",
+    reachable: Sequence[Any] = (),
 ) -> Iterator[SimulatedGpu]:
     """Until the end of the `with`, kernels run on a simulated GPU, over arrays in the memory of the CPU.
 
@@ -309,9 +320,12 @@ def simulate(
             NaN, all bits set, which are -1 as an integer.
         bounds: `array` makes an access outside of all arrays an error, as one through `x[:100]` to `x[100]` is; with
             `storage` kernels may access all that was allocated together with an array, as on hardware.
+        reachable: arrays that kernels find by addresses in memory, as those of a table of pointers; launches copy them
+            besides their arguments.
 
     Raises:
         ValueError: there is no such target, no such treatment of those reads, or no such bounds.
+        ArgumentError: something reachable is no array in the memory of the CPU.
 
     Example:
         >>> @tw.jit
@@ -333,5 +347,17 @@ def simulate(
         raise ValueError(f"`bounds` is 'array' or 'storage', not {bounds!r}")
     capability = find(int(number)).capability
     device = simulated_gpu(capability, checks=checks, uninitialized=uninitialized, bounds=bounds)
-    with using(device):
-        yield device
+    token = _REACHABLE.set(tuple(_reachable(reachable)))
+    try:
+        with using(device):
+            yield device
+    finally:
+        _REACHABLE.reset(token)
+
+
+def _reachable(values: Sequence[Any]) -> Iterator[tuple[str, ArrayView]]:
+    for number, value in enumerate(values):
+        name, view = f"reachable[{number}]", view_of(value)
+        if view is None or view.memory != CPU_MEMORY:
+            raise ArgumentError(f"{name}: a {type(value).__name__} is no array in the memory of the CPU")
+        yield name, view
