@@ -132,6 +132,7 @@ class Node:
         self.itself = self
 
 
+@pytest.mark.spared
 def test_garbage_is_collected_behind_imports_and_not_within(unfrozen: None) -> None:
     """Objects that are made within are old, and not kept."""
     with no_collections():

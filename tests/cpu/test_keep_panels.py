@@ -161,6 +161,7 @@ def test_rows_that_are_read_where_they_lie_have_no_panels(
     assert [kept for _, kept in found] == 15 * ([False] * 2 + [collide] * 2)
 
 
+@pytest.mark.spared
 def test_programs_that_share_nothing_use_one_slot_in_the_end(
     found: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,8 +36,9 @@ def check(seed: int, folder: Path) -> None:
         np.testing.assert_array_equal(found, expected, err_msg=f"{way}, seed {seed}\n{text}")
 
 
-def test_some_functions(tmp_path: Path) -> None:
-    for seed in range(12):
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 12), marks=pytest.mark.spared)], ids=str)
+def test_some_functions(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         check(seed, tmp_path)
 
 

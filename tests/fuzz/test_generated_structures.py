@@ -45,8 +45,9 @@ def check(seed: int, folder: Path) -> None:
             assert np.array_equal(found, other[name]), f"seed {seed}, {name}, {way}:\n{program.text}"
 
 
-def test_some_structures(tmp_path: Path) -> None:
-    for seed in range(FAST):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, FAST), marks=pytest.mark.spared)], ids=str)
+def test_some_structures(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         check(seed, tmp_path)
 
 

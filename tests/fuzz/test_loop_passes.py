@@ -8,7 +8,7 @@ kernels of the tests of passes are in `tests/cpu/test_passes.py`, the examples i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -59,12 +59,22 @@ def check(seed: int, folder: Path) -> str:
     return f"{seed} {target.cpu}: {counts_and_digest(module, target)}\n"
 
 
-def test_loop_passes_on_some_kernels(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "text"),
+    [
+        ((13, 14, 15, 177), "code_of_kernels.txt"),
+        pytest.param(range(16, 13 + FAST), "code_of_more_kernels.txt", marks=pytest.mark.spared),
+    ],
+    ids=["few", "more"],
+)
+def test_loop_passes_on_some_kernels(
+    seeds: Sequence[int], text: str, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
     """The kernel of seed 13 has buffers of different sizes at one place, one after the other.
 
     That of seed 177 has a quotient of which no number in front of the loop tells that it is one.
     """
-    golden("".join(check(seed, tmp_path) for seed in (*range(13, 13 + FAST), 177)), "fuzz/code_of_kernels.txt")
+    golden("".join(check(seed, tmp_path) for seed in seeds), f"fuzz/{text}")
 
 
 @pytest.mark.slow
@@ -75,7 +85,7 @@ def test_loop_passes_on_a_thousand_kernels(block: int, tmp_path: Path) -> None:
         check(seed, tmp_path)
 
 
-@pytest.mark.parametrize("check", [check_every_pass, check_all_passes])
+@pytest.mark.parametrize("check", [pytest.param(check_every_pass, marks=pytest.mark.spared), check_all_passes])
 def test_a_loop_pass_that_changes_the_meaning_is_named(check: object, tmp_path: Path) -> None:
     """The first wrong pass is named, however many follow."""
 

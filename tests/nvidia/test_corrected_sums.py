@@ -118,7 +118,9 @@ def attention_of_blocks(tiles: int, n: int, rows: int = 128) -> tuple[list[Any],
     return arguments, attended(q, k, v) if n else np.full(q.shape, 0.5, np.float16)
 
 
-@pytest.mark.parametrize(("tiles", "n"), [(1, 0), (3, 0), (2, 192), (5, 128), (3, 64)])
+@pytest.mark.parametrize(
+    ("tiles", "n"), [pytest.param(1, 0, marks=pytest.mark.slow), (3, 0), (2, 192), (5, 128), (3, 64)]
+)
 def test_attention_of_several_blocks(tiles: int, n: int) -> None:
     arguments, expected = attention_of_blocks(tiles, n)
     kernel = compiled(attentions, arguments, capability=100, BM=128, BN=64, D=64)

@@ -133,7 +133,7 @@ def flat_arguments(k: int) -> tuple[list[Any], Array]:
 
 @pytest.mark.parametrize("capability", [90, 100])
 @pytest.mark.parametrize("stores", [False, True])
-@pytest.mark.parametrize(("k", "programs"), [(64, 1), (64, 3), (192, 1)])
+@pytest.mark.parametrize(("k", "programs"), [(64, 1), (64, 3), pytest.param(192, 1, marks=pytest.mark.slow)])
 def test_flat_loops_hand_on_the_descriptors_of_a_tile(capability: int, stores: bool, k: int, programs: int) -> None:
     arguments, expected = flat_arguments(k)
     kernel = compiled(flat, arguments, capability=capability, **BLOCKS, STORES=stores)
@@ -178,7 +178,7 @@ def changing_arguments(period: int, how: str = "") -> tuple[list[Any], Array]:
 
 @pytest.mark.parametrize("capability", [90, 100])
 @pytest.mark.parametrize("how", ["now", "later", "ahead", "both"])
-@pytest.mark.parametrize("period", [1, 2, 5])
+@pytest.mark.parametrize("period", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
 def test_descriptors_that_a_step_changes(capability: int, how: str, period: int) -> None:
     arguments, expected = changing_arguments(period, how)
     kernel = compiled(changing, arguments, capability=capability, **BLOCKS, HOW=how)

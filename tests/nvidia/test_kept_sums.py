@@ -34,7 +34,7 @@ def tiles_and_largest(
         out.store([row, column + BN // 2], second.to(tl.float16))
 
 
-@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("special", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_sums_are_loaded_where_a_tile_is_done(special: bool) -> None:
     """With `warp_specialize`, each step took the sum of such a loop, which stays whole, to registers and back."""
     random = np.random.default_rng(4)

@@ -157,7 +157,7 @@ def chased(a, o, N, STEPS, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(o, place)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(8, 32), (128, 256)])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 32), pytest.param(128, 256, marks=pytest.mark.slow)])
 def test_loops_that_cannot_be_divided_or_whose_rings_are_too_large_keep_their_loads(rows: int, columns: int) -> None:
     following = np.array([2, 0, 3, 1], np.int32)
     a = np.repeat(following, rows)[:, None] * np.ones((1, columns), np.int32)

@@ -216,7 +216,7 @@ def test_stores_run_on_while_no_other_overwrites_them(how: str, capability: int)
     assert ("read_only" in kernel.asm["ttgir"]) is (how in ("halves", "added"))
 
 
-@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("capability", [pytest.param(90, marks=pytest.mark.slow), 100])
 def test_divided_loops_of_products(capability: int) -> None:
     steps, n = 4, 64
     a, out = np.zeros((2, (steps + 1) * 128, n), np.float16)

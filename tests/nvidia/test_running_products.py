@@ -170,7 +170,9 @@ def attended_rows(n: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
-@pytest.mark.parametrize("n", [128, 256, pytest.param(384, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n", [128, pytest.param(256, marks=pytest.mark.slow), pytest.param(384, marks=pytest.mark.slow)]
+)
 def test_both_products_of_attention_run_on(stages: int, n: int) -> None:
     """The next scores are under way during a softmax, and so are the sums of the step before."""
     arguments = attended_rows(n)
@@ -209,7 +211,7 @@ def flat(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr)
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("k", [0, 64, 192])
+@pytest.mark.parametrize("k", [0, 64, pytest.param(192, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("programs", [1, 3])
 def test_the_next_tile_begins_while_a_branch_stores_the_sums_of_one(programs: int, k: int, stages: int) -> None:
     """Sums have two places: the branch runs behind the product of the next step."""
@@ -250,7 +252,7 @@ def partial_sums(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
             tl.store(c + k // BK * BM * BN + at, total)
 
 
-@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("stages", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_branches_read_sums_that_go_on(stages: int) -> None:
     (a, b, *_), _ = factors(128, 64, 320)
     parts = [a[:, i : i + 64].astype(np.float32) @ b[:, i : i + 64].astype(np.float32).T for i in range(0, 320, 64)]

@@ -143,7 +143,7 @@ def begun_products(a, b, c, M, N, K, START: tl.constexpr, BM: tl.constexpr, BN: 
         out.store([i, j], total.to(tl.float16))
 
 
-@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("start", [pytest.param(0, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("k", [64, pytest.param(192, marks=pytest.mark.slow)])
 def test_a_flat_loop_keeps_sums_that_begin_with_zeros_in_tensor_memory(start: int, k: int) -> None:
     arguments, expected = factors(256, 128, k)
@@ -192,7 +192,7 @@ def test_one_place_where_two_do_not_fit() -> None:
     np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected)
 
 
-@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("scaled", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("n", [128, pytest.param(384, marks=pytest.mark.slow)])
 def test_attention(scaled: bool, n: int) -> None:
     q, k, v = (RANDOM.standard_normal((n, 64)).astype(np.float16) for _ in range(3))
@@ -315,7 +315,10 @@ def compiled_mixed(arguments: list[Any], way: str, **options: int) -> Any:
 
 
 @pytest.mark.parametrize("way", ["masked", "carried"])
-@pytest.mark.parametrize(("warps", "stages"), [(4, 3), (8, 2), (4, 1)])
+@pytest.mark.parametrize(
+    ("warps", "stages"),
+    [pytest.param(4, 3, marks=pytest.mark.slow), (8, 2), pytest.param(4, 1, marks=pytest.mark.slow)],
+)
 def test_threads_of_a_partition_copy_what_pointers_load(way: str, warps: int, stages: int) -> None:
     arguments, expected = mixed_factors(320, way)
     kernel = compiled_mixed(arguments, way, num_warps=warps, num_stages=stages)
@@ -331,7 +334,9 @@ def test_threads_of_a_partition_copy_what_pointers_load(way: str, warps: int, st
     assert stages == 1 or f"memdesc<{stages}x64x64xf16" in copies
 
 
-@pytest.mark.parametrize("way", ["gathered", "other", "volatile"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("gathered", marks=pytest.mark.slow), "other", pytest.param("volatile", marks=pytest.mark.slow)]
+)
 def test_the_default_partition_loads_what_threads_cannot_copy(way: str) -> None:
     """Addresses that are loaded, values of its own where the mask is false, and loads that must be done then."""
     arguments, expected = mixed_factors(192, way)

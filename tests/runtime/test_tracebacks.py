@@ -106,6 +106,7 @@ kernel[(1,)](np.zeros(16, np.float32))
 """
 
 
+@pytest.mark.spared
 def test_a_program_that_ends_so(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)

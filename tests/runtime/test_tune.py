@@ -292,6 +292,7 @@ def test_garbage_in_the_store(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -
     assert rank.is_right()
 
 
+@pytest.mark.spared
 def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     knobs.tilewright.worker_seconds = 0.05
     (rank,) = run_ranks(Store(), range(1), 3, monkeypatch)
