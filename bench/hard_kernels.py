@@ -178,6 +178,17 @@ def unrolled_kernel(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
 
 
 @tw.jit
+def loops_kernel(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
+    offsets = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(x_ptr + offsets)
+    steps = tl.load(x_ptr).to(tl.int32)
+    for i in tl.static_range(COUNT):
+        for j in range(steps):
+            x += tl.load(x_ptr + offsets + j * i)
+    tl.store(out_ptr + offsets, x)
+
+
+@tw.jit
 def loads_kernel(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
     offsets = tl.arange(0, N)
     for i in tl.static_range(COUNT):
@@ -321,6 +332,7 @@ def long() -> Iterator[Case]:
     yield Case("64 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 64})
     yield Case("128 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 128})
     yield Case("256 steps, unrolled", unrolled_kernel, two, {"N": 1024, "COUNT": 256})
+    yield Case("128 loops in a row", loops_kernel, two, {"N": 1024, "COUNT": 128})
     yield Case("64 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 64}, {"n": 1000})
     yield Case("256 masked loads and stores", loads_kernel, two, {"N": 1024, "COUNT": 256}, {"n": 1000})
     yield Case("128 loads at moving pointers", pointers_kernel, two, {"N": 1024, "COUNT": 128})

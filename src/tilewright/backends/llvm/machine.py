@@ -403,13 +403,15 @@ SETTINGS = (
     ("--disable-partial-libcall-inlining", "--disable-partial-libcall-inlining=false"),
     ("--disable-postra-machine-licm", "--disable-postra-machine-licm=false"),
     ("--disable-select-optimize", "--disable-select-optimize=false"),
+    ("--cgpp-huge-func=0", "--cgpp-huge-func=10000"),
 )
 """LLVM's options, each with the one that puts back what others in this process have.
 
 Loop strength reduction is a third of code generation and gains nothing here. Whether an address had better be
 computed again by each of its users is asked for all pairs of them: beyond eight, it stays in a register. Constants are
 hoisted by later passes, too, which leave nothing for the one behind the allotment of registers. The others look for
-strings that are compared, for calls of libraries, and for choices that a profile calls lopsided.
+strings that are compared, for calls of libraries, and for choices that a profile calls lopsided. CodeGenPrepare treats
+every function as a huge one: it goes on with the blocks that changed, and does not start over with the first block.
 """
 
 LONG_TEXT = 20_000
