@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.dominance import dominates, dominator_children, follows, predecessors, successors
+from tilewright.ir.dominance import dominates, dominator_children, follows, in_order, predecessors, successors
 from tilewright.ir.parser import parse_module
 
 Graph = dict[int, list[int]]
@@ -87,3 +87,11 @@ def test_random_functions(seed: int) -> None:
                     assert dominates(value.result, op) == (is_above or (place == other and is_later))
                     assert dominates(function.body.args[0], op) == (other in above)
                 assert dominates(chosen.result, inside) == is_above
+
+
+@pytest.mark.parametrize("wanted", [[], [2], [0, 3], [3, 1, 0], [2, 4, 1, 3]])
+def test_values_in_program_order(wanted: list[int]) -> None:
+    constants = "\n".join(f"%v{number} = arith.constant {number} : i32" for number in range(6))
+    ops = parse_module(f"tt.func @f() {{\n{constants}\ntt.return\n}}").regions[0].block.ops()[0].regions[0].block.ops()
+    found = in_order([ops[number].results[0] for number in wanted], ops[5])
+    assert found == [ops[number].results[0] for number in sorted(wanted)]

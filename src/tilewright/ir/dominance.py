@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TypeVar
 
@@ -132,3 +132,13 @@ def follows(op: Op, other: Op) -> bool:
     while step is not None and step is not op:
         step = step.next
     return step is op
+
+
+def in_order(values: Collection[Value], end: Op) -> list[Value]:
+    """`values`, results of ops that stand before `end` in its block, in program order."""
+    waiting, found, op = set(values), list[Value](), end.previous
+    while len(waiting) > 1 and op is not None:
+        found += [result for result in reversed(op.results) if result in waiting]
+        waiting.difference_update(op.results)
+        op = op.previous
+    return [*waiting, *reversed(found)]

@@ -93,5 +93,3 @@ def _bound(rows: Value) -> None:
     for user in list(rows.uses):
         if isinstance(user, Broadcast):
             user.set_operand(0, within)
-
-

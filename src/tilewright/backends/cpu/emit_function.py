@@ -166,9 +166,11 @@ class FunctionEmitter(LoopEmitter):
         return self.w.load(element, slot, align=4 if element == "float" else 8)
 
     def _buffers(self) -> None:
+        places: dict[int, str] = {}
         for op in self.buffers:
             if op.offset is not None:
-                self.names[op.result] = self.w.offset("%scratch", "i8", op.offset)
+                place = places.get(op.offset) or self.w.offset("%scratch", "i8", op.offset)
+                self.names[op.result] = places[op.offset] = place
 
     def _grid(self) -> None:
         """The extents of the grid."""

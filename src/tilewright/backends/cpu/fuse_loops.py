@@ -53,7 +53,7 @@ from tilewright.dialects.tt_shape import Broadcast, Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
-from tilewright.ir.dominance import follows, is_under
+from tilewright.ir.dominance import follows, in_order, is_under
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_in
 
@@ -282,7 +282,7 @@ class Planner:
     def keep_captured(self, op: Op) -> None:
         """Compute before `op`, once, what its regions would have to compute or load again and again."""
         kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
-        for value in kept:
+        for value in in_order(kept, op):
             self.read_inside(value, op)
         self.close(before=op)
 
@@ -483,12 +483,10 @@ class Planner:
         """Operands of the op that is being lowered which are still to be written."""
         return [] if self.asking is None else list(self.asking[0].operands[self.asking[1] :])
 
-    def captured(self, op: Op) -> list[Value]:
-        """Lazy tiles of this block that the regions of `op` use, in program order."""
-        used = {v for inner in op.walk() if inner is not op for v in inner.operands if is_tile(v) and v.op in self.done}
-        if len(used) < 2:
-            return list(used)
-        return [r for o in self.block if o in self.done for r in o.results if r in used]
+    def captured(self, op: Op) -> set[Value]:
+        """Lazy tiles of this block that the regions of `op` use."""
+        inside = (v for inner in op.walk() if inner is not op for v in inner.operands)
+        return {v for v in inside if is_tile(v) and v.op in self.done}
 
     def reads_memory(self, value: Value) -> bool:
         """Whether computing `value` loads from memory, or from a buffer that changes."""

@@ -11,10 +11,11 @@ class Section:
     Code may be added at any time, new blocks (loops, branches) as well: a phi behind it names its last label late.
     """
 
-    __slots__ = ("inner", "lines", "marks", "parent")
+    __slots__ = ("inner", "lines", "marks", "parent", "place")
 
     def __init__(self, parent: Section | None, label: str | None = None) -> None:
         self.parent = parent
+        self.place = 0 if parent is None else len(parent.marks)  # among the marks there
         self.lines: list[str] = []
         self.inner: list[tuple[int, Section | Phi]] = []
         self.marks: list[str | Section] = [] if label is None else [label]
@@ -35,7 +36,7 @@ class Section:
         return None
 
     def _label_before(self, child: Section) -> str:
-        own = self._last_label(self.marks.index(child))
+        own = self._last_label(child.place)
         if own is not None:
             return own
         assert self.parent is not None, "a function starts with a label"
