@@ -128,8 +128,8 @@ def test_scales_seen_as_bytes(rows: int) -> None:
     assembled_text(kernel, 100)
 
 
-def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
-    message = "reinterpret of 32768 bits as 65536 bits is not supported"
+def test_reinterpret_to_a_larger_size_is_refused_with_its_line() -> None:
+    message = "it has 65536 bits, and what it is made of 32768 in a row"
     with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
         scales_seen_as_bytes[(1,)](np.zeros(1024, np.uint8), np.zeros(1024, np.uint8), ROWS=64, COLUMNS=16, WIDTH=64)
     assert "scales.reinterpret(shape" in str(caught.value)

@@ -161,7 +161,7 @@ OPS = {
         "!ttg.memdesc<8x16xf16, #shared, #smem>",
         "%r = ttg.memdesc_reinterpret %x"
         " : !ttg.memdesc<8x16xf16, #shared, #smem> -> !ttg.memdesc<8x16xf32, #shared, #smem>",
-        "2048 and 4096 bits",
+        "it has 4096 bits, and what it is made of 2048 in a row",
     ),
     "warps of a partition": (
         "i32",

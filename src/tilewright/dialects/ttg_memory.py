@@ -19,10 +19,10 @@ from tilewright.ir.errors import VerificationError, counted, require
 from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Word
 from tilewright.ir.operands import operand_groups
 from tilewright.ir.types import FloatType, IntType, MemDescType, TensorType, Type, async_token, i32
+from tilewright.layouts.buffer_views import reason_against_reinterpreting
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import LayoutError, NvmmaShared, PaddedShared, encoding
 from tilewright.layouts.inference import transposed
-from tilewright.layouts.tensor_memory import held_bits
 from tilewright.layouts.walk import dimension_names
 
 
@@ -170,21 +170,8 @@ def _verify_reinterpret(op: Op) -> None:
     source, result = _buffers(op)
     same = source.space == result.space and source.mutable == result.mutable
     require(same, op, f"{source} and {result} differ in memory or mutability")
-    for type in (source, result):
-        rank = encoding(type.encoding).rank
-        whole = type.shape[-rank:] == type.alloc_shape[-rank:]
-        require(whole, op, f"cannot reinterpret {type}, which is a part of an allocation")
-    pads = [_padding(type) for type in (source, result)]
-    require(pads[0] == pads[1], op, "the layouts leave different holes between the elements")
-    bits = [held_bits(type.encoding, type.alloc_shape, type.bits) for type in (source, result)]
-    require(bits[0] == bits[1], op, f"{source} and {result} differ in size: {bits[0]} and {bits[1]} bits")
-
-
-def _padding(type: MemDescType) -> tuple[tuple[int, int], ...]:
-    """The holes that a layout leaves, in bytes."""
-    layout = encoding(type.encoding)
-    size = type.bits // 8
-    return tuple((a * size, b * size) for a, b in layout.pads) if isinstance(layout, PaddedShared) else ()
+    reason = reason_against_reinterpreting(source, result)
+    require(reason is None, op, f"cannot see {source} as {result}: {reason}")
 
 
 @declares(

@@ -105,8 +105,7 @@ def _trans(machine: Interpreter, op: MemDescTrans, buffer: Any) -> Any:
 def _reshape(machine: Interpreter, op: Op, buffer: Any) -> Any:
     type = op.results[0].type
     view = buffer.view() if buffer.flags.c_contiguous else buffer
-    if numpy_dtype(type) != view.dtype:
-        view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
+    view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
     shape = type.shape or ()
     view = view.reshape(shape)
     if not np.shares_memory(view, buffer):

@@ -229,11 +229,8 @@ def allocated(layout: Memory, shape: Shape, bits: int) -> tuple[int, int]:
     return rows, columns * (shape[0] if len(shape) == 3 else 1)
 
 
-def held_bits(text: str | None, shape: Shape, bits: int) -> int:
-    """The size of a buffer, equal for all views of one; in tensor memory copies and holes count, too."""
-    layout = encoding(text or "")
-    if not isinstance(layout, Memory):
-        return prod(shape) * bits
+def held_bits(layout: Memory, shape: Shape, bits: int) -> int:
+    """The size of a buffer, equal for all views of one: copies and holes count, too."""
     return prod(shape[:-2]) * ROWS * linear_memory(layout, shape[-2:], bits).in_size("col") * bits
 
 

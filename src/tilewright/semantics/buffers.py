@@ -15,9 +15,9 @@ from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType, i32
 from tilewright.layouts import inference
+from tilewright.layouts.buffer_views import reason_against_reinterpreting
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, NvmmaShared
-from tilewright.layouts.tensor_memory import held_bits
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast
@@ -322,7 +322,6 @@ def reinterpreted(buffer: Buffer, element: Any, shape: Any, layout: Any) -> Any:
     found = type(kind)(
         kind.element_ty if element is None else element, extents, kind.layout if layout is None else layout, extents
     )
-    types = kind.ir, found.ir
-    before, after = checked(lambda: [held_bits(type.encoding, type.alloc_shape, type.bits) for type in types])
-    require(before == after, f"reinterpret of {before} bits as {after} bits is not supported: the sizes must be equal")
+    reason = checked(lambda: reason_against_reinterpreting(kind.ir, found.ir))
+    require(reason is None, f"reinterpret as {list(extents)} of {found.element_ty} is not possible: {reason}")
     return made("ttg.memdesc_reinterpret", [buffer.handle], found)

@@ -300,10 +300,18 @@ def slice_of(value: Value, buffer: SharedBuffer) -> Slice:
     """The part of `buffer` that `value`, a view of it, names."""
     type, op = buffer_type(value), value.op
     offsets: tuple[int, ...] = ()
-    # A part of a part has offsets that count from the first part.
-    if isinstance(op, MemDescSubslice) and type.alloc_shape == op.source.type.shape:
+    # A part of a part has offsets that count from the first part; a buffer seen as another one, its own coordinates.
+    if isinstance(op, MemDescSubslice) and type.alloc_shape == op.source.type.shape and _is_seen_as_made(op.source):
         offsets = op.offsets
     return Slice(buffer.span, type, offsets, _stage(value))
+
+
+def _is_seen_as_made(value: Value) -> bool:
+    """Whether `value` is a buffer, or one of several, in the form in which it was allocated."""
+    op = value.op
+    while isinstance(op, MemDescIndex):
+        op = op.source.op
+    return not isinstance(op, MemDescView)
 
 
 def _stage(value: Value) -> tuple[MemDescType, int] | None:

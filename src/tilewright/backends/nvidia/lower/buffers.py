@@ -37,6 +37,7 @@ from tilewright.dialects.ttg_memory import (
     LocalLoad,
     LocalStore,
     MemDescIndex,
+    MemDescReinterpret,
     MemDescSubslice,
     MemDescView,
 )
@@ -89,6 +90,8 @@ class SharedBuffer:
                 return self._stage(lowerer, op)
             case MemDescSubslice():
                 return self._part(lowerer, op)
+            case MemDescReinterpret():
+                return SharedBuffer(_sum(lowerer, self.base, self.within))  # no bit of the two is in both
         return self
 
     def _stage(self, lowerer: Lowerer, op: MemDescIndex) -> SharedBuffer:
