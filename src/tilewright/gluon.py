@@ -1,13 +1,13 @@
 """Gluon: kernels with explicit layouts, shared memory, barriers and warp groups, for (simulated) NVIDIA GPUs.
 
-from tilewright import gluon
-from tilewright.gluon import language as gl
+    from tilewright import gluon
+    from tilewright.gluon import language as gl
 
-@gluon.jit
-def copy(x, out, n, BLOCK: gl.constexpr):
-    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
-    offsets = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=layout)
-    gl.store(out + offsets, gl.load(x + offsets, mask=offsets < n), mask=offsets < n)
+    @gluon.jit
+    def copy(x, out, n, BLOCK: gl.constexpr):
+        layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+        offsets = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=layout)
+        gl.store(out + offsets, gl.load(x + offsets, mask=offsets < n), mask=offsets < n)
 """
 
 from types import FunctionType

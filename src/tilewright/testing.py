@@ -1,9 +1,9 @@
 """Measuring and comparing kernels, under Triton's names.
 
-import tilewright as tw
+    import tilewright as tw
 
-milliseconds = tw.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
-tw.testing.assert_close(out, x + y)
+    milliseconds = tw.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
+    tw.testing.assert_close(out, x + y)
 """
 
 from __future__ import annotations

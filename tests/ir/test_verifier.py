@@ -186,8 +186,7 @@ def test_dominance_across_blocks() -> None:
 
 def test_each_block_stands_below_the_last_one_on_all_ways_to_it() -> None:
     """Blocks that are none of the tree are not verified."""
-    (function,) = (
-        parse_module("""tt.func @f(%c: i1) {
+    (function,) = parse_module("""tt.func @f(%c: i1) {
   cf.br ^head
 ^head:
   cf.cond_br %c, ^left, ^right
@@ -197,10 +196,7 @@ def test_each_block_stands_below_the_last_one_on_all_ways_to_it() -> None:
   cf.cond_br %c, ^head, ^end
 ^end:
   tt.return
-}""")
-        .regions[0]
-        .block
-    )
+}""").regions[0].block
     blocks = function.regions[0].blocks
     tree = dominator_children(function.regions[0])
     assert {blocks.index(block): {*map(blocks.index, below)} for block, below in tree.items()} == {

@@ -74,7 +74,9 @@ def _written_differently(body: Block, size: int) -> frozenset[int]:
     return frozenset(index for index, (a, b) in enumerate(zip(own, swapped, strict=True)) if a != b)
 
 
-def _numbered(body: Block, order: Sequence[int], numbers: dict[Hashable, int], fresh: Iterator[int]) -> list[int]:
+def _numbered(
+    body: Block, order: Sequence[int], numbers: dict[Hashable, int], fresh: Iterator[int]
+) -> list[int]:
     """Numbers of the results: equal for equal ones; the arguments of `body` have the places `order`."""
     arguments = zip(body.args, order, strict=True)
     found = {argument: numbers.setdefault(("argument", place), next(fresh)) for argument, place in arguments}

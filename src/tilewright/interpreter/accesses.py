@@ -160,7 +160,9 @@ def _descriptor_scatter(
     write_rows(machine, descriptor, rows, column, value, op)
 
 
-def write_rows(machine: Interpreter, descriptor: BlockPointer, rows: Array, column: Any, value: Array, op: Op) -> None:
+def write_rows(
+    machine: Interpreter, descriptor: BlockPointer, rows: Array, column: Any, value: Array, op: Op
+) -> None:
     """Write the lines of `value` to the rows with these numbers, from `column` on; what lies outside is dropped."""
     for row, line in zip(rows, value, strict=True):
         addresses, inside = descriptor.moved((row, column)).elements((0, 1))

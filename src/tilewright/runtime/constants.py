@@ -1,9 +1,9 @@
 """Keys of compile-time constants: equal for constants that compile alike, different for all others.
 
-constant_key(1), constant_key(1.0), constant_key(True)      differ
-constant_key([1, 2])            (list, (…)): by value, so a changed list has another key
-constant_key(config)            its class, and the present values of its attributes
-is_fixed(config)                False: each launch with it must compute its key again
+    constant_key(1), constant_key(1.0), constant_key(True)      differ
+    constant_key([1, 2])            (list, (…)): by value, so a changed list has another key
+    constant_key(config)            its class, and the present values of its attributes
+    is_fixed(config)                False: each launch with it must compute its key again
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ray as an executor: the only module that imports Ray.
 
-ray.init(address="auto")
-with RayExecutor(num_cpus=1) as pool, AsyncCompileMode(pool):
-    …
+    ray.init(address="auto")
+    with RayExecutor(num_cpus=1) as pool, AsyncCompileMode(pool):
+        …
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tested versions of the libraries below, and the messages about other versions.
 
-problem_of("numpy", "2.1.3")        ""
-problem_of("numpy", "3.0.0")        "numpy 3.0.0 is newer than 2.4, …"
-require("llvmlite", "0.47.0")       raises ImportError; a newer version than the tested ones gets a warning
+    problem_of("numpy", "2.1.3")        ""
+    problem_of("numpy", "3.0.0")        "numpy 3.0.0 is newer than 2.4, …"
+    require("llvmlite", "0.47.0")       raises ImportError; a newer version than the tested ones gets a warning
 """
 
 from __future__ import annotations

@@ -165,7 +165,8 @@ figcaption { font-weight: 600 } .scale { font-size: 12px }
 svg, .wide { max-width: 100%; height: auto; display: block; overflow: auto } img { display: block; background: #fff }
 rect.one { fill: hsl(var(--hue) 65% 55%) } rect.several { fill: var(--faint) }
 rect:hover { stroke: var(--ink); stroke-width: 2 }
-""" + WORDS
+"""
+    + WORDS
 )
 
 _PAGE = """<!doctype html>

@@ -341,12 +341,8 @@ def _mixed_signs(predicate: str, left: Number, right: Number, answer: Kind) -> E
     else:
         b = cast(b, INT64)
         negative, if_negative = compare("lt", b, constant(0, INT64)), predicate in ("gt", "ge", "ne")
-    plain = compare(
-        predicate,
-        Element(a.handle, wide) if a.kind.signed else cast(a, wide),
-        Element(b.handle, wide) if b.kind.signed else cast(b, wide),
-        answer,
-    )
+    plain = compare(predicate, Element(a.handle, wide) if a.kind.signed else cast(a, wide),
+                    Element(b.handle, wide) if b.kind.signed else cast(b, wide), answer)
     return select(negative, constant(int(if_negative), answer), plain)
 
 

@@ -75,7 +75,9 @@ class NativeSide:
         name = hash_of(f"{RUNTIME_IDENTITY}{_IDENTITY}".encode()).hexdigest()[:16]
         machine = host_machine()
         folder = os.path.expanduser(knobs.cache.dir)
-        blob = cached_blob(f"vectorize-{machine}{THREADING}-{name}.blob", machine, folder, lambda: calls_blob(machine))
+        blob = cached_blob(
+            f"vectorize-{machine}{THREADING}-{name}.blob", machine, folder, lambda: calls_blob(machine)
+        )
         self._table = allocate(TABLE.size)
         self.table = self._table
         code = map_code(blob.image, pointers={blob.symbols[RUNTIME]: self._table})

@@ -93,3 +93,5 @@ def _bound(rows: Value) -> None:
     for user in list(rows.uses):
         if isinstance(user, Broadcast):
             user.set_operand(0, within)
+
+

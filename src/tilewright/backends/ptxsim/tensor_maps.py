@@ -24,41 +24,13 @@ AXES = 3
 """The most axes of an image."""
 _FORMAT = struct.Struct("<QBBBBB?2x5I5I5I4x4Q3h3h")
 ELEMENTS = (
-    "u8",
-    "u16",
-    "u32",
-    "s32",
-    "u64",
-    "s64",
-    "f16",
-    "f32",
-    "f32ftz",
-    "f64",
-    "bf16",
-    "tf32",
-    "tf32ftz",
-    "b4x16",
-    "b4x16_p64",
-    "b6x16_p32",
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32ftz", "f64", "bf16", "tf32", "tf32ftz",
+    "b4x16", "b4x16_p64", "b6x16_p32",
 )
 """Types of elements by their number in a map."""
 BITS = {
-    "u8": 8,
-    "u16": 16,
-    "u32": 32,
-    "s32": 32,
-    "u64": 64,
-    "s64": 64,
-    "f16": 16,
-    "f32": 32,
-    "f32ftz": 32,
-    "f64": 64,
-    "bf16": 16,
-    "tf32": 32,
-    "tf32ftz": 32,
-    "b4x16": 4,
-    "b4x16_p64": 4,
-    "b6x16_p32": 6,
+    "u8": 8, "u16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64, "f16": 16, "f32": 32, "f32ftz": 32, "f64": 64,
+    "bf16": 16, "tf32": 32, "tf32ftz": 32, "b4x16": 4, "b4x16_p64": 4, "b6x16_p32": 6,
 }
 SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}
 FIELDS: dict[str, tuple[int, int, int]] = {

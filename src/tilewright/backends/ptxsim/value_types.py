@@ -71,23 +71,10 @@ Values = NDArray[Any]
 
 WIDTHS = {
     "b1": 1,
-    "s4": 4,
-    "u4": 4,
-    "e2m1x2": 4,
-    "s8": 8,
-    "u8": 8,
-    "e4m3": 8,
-    "e5m2": 8,
-    "e2m1": 8,
-    "e2m3": 8,
-    "e3m2": 8,
-    "ue8m0": 8,
-    "ue4m3": 8,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "tf32": 32,
-    "s32": 32,
+    "s4": 4, "u4": 4, "e2m1x2": 4,
+    "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m1": 8, "e2m3": 8, "e3m2": 8, "ue8m0": 8, "ue4m3": 8,
+    "f16": 16, "bf16": 16,
+    "f32": 32, "tf32": 32, "s32": 32,
     "f64": 64,
 }
 """Bits of an element where it lies. `e2m1x2`: two in a byte, as instructions of kind mxf4 have them."""

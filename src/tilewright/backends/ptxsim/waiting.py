@@ -1,10 +1,10 @@
 """The report of a deadlock: the waiting warps, and what each of them waits for.
 
-deadlock: threads poll memory that nobody changes any more
-  kernel `pipelined`, thread (128, 0, 0) of CTA (0, 0, 0)
-  warps 0 to 3 of CTA (0, 0, 0), kernel.py:31:9: the mbarrier at shared address 0x4008, phase 2 (parity 0), wants
-  1 more of 1 arrivals and 8192 more bytes
-  warps 4 to 7 of CTA (0, 0, 0), kernel.py:40:5: bar.sync 1, 128
+    deadlock: threads poll memory that nobody changes any more
+      kernel `pipelined`, thread (128, 0, 0) of CTA (0, 0, 0)
+      warps 0 to 3 of CTA (0, 0, 0), kernel.py:31:9: the mbarrier at shared address 0x4008, phase 2 (parity 0), wants
+      1 more of 1 arrivals and 8192 more bytes
+      warps 4 to 7 of CTA (0, 0, 0), kernel.py:40:5: bar.sync 1, 128
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ html[data-theme="dark"] .tw-kernel, body[data-jp-theme-light="false"] .tw-kernel
 .tw-kernel .tw-panel { display: none; border-top: 1px solid var(--edge) }
 .tw-kernel table { display: table; margin: .4em .8em; border: none; font: 12px monospace; color: inherit }
 .tw-kernel td { text-align: left; vertical-align: top; padding: .1em 1em .1em 0; border: none; word-break: break-word }
-""" + "".join(f".tw-kernel {rule.strip()} }} " for rule in WORDS.split("}") if rule.strip())
+"""
+    + "".join(f".tw-kernel {rule.strip()} }} " for rule in WORDS.split("}") if rule.strip())
 )
 """The rules for all kernels."""
 

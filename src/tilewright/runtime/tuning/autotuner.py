@@ -34,8 +34,6 @@ from tilewright.support.locks import fork_safe_lock
 
 Arguments = dict[str, Any]
 Key = tuple[Hashable, ...]
-
-
 class Tuning(NamedTuple):
     """The tuning of one launch.
 
@@ -309,8 +307,8 @@ class Autotuner(KernelWrapper):
 
     def sendable(self) -> dict[str, Any]:
         own = {"cache", "_known", "_lock", "restore_copies"}
-        own |= {"pre_hook"} if not self.user_defined_pre_hook else set()
-        own |= {"post_hook"} if not self.user_defined_post_hook else set()
+        own |= ({"pre_hook"} if not self.user_defined_pre_hook else set())
+        own |= ({"post_hook"} if not self.user_defined_post_hook else set())
         return {name: value for name, value in super().sendable().items() if name not in own}
 
     def arrive(self) -> None:

@@ -84,7 +84,9 @@ def _index(c: Context, nest: Nest, outer: Index, position: Value, *, by_rows: bo
     return tuple(found)
 
 
-def _joined(c: Context, combine: Combine, first: Value | None, before: list[Value], values: list[Value]) -> list[Value]:
+def _joined(
+    c: Context, combine: Combine, first: Value | None, before: list[Value], values: list[Value]
+) -> list[Value]:
     """The values of a chunk, or of its last lane, with all that is before it; as they are where `first` is true."""
     joined = combine.apply(c.b, before, values)
     if first is None:

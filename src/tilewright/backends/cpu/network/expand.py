@@ -1,8 +1,8 @@
 """Sorting networks in buffers become minima and maxima of whole vectors, which `schedule.py` chooses.
 
-"cpu.network"(%b) <{distances = array<i64: …>, …}>
-                           →
-scf.for %i = … {  … vector.load … vector.shuffle … arith.select … vector.store … }
+    "cpu.network"(%b) <{distances = array<i64: …>, …}>
+                               →
+    scf.for %i = … {  … vector.load … vector.shuffle … arith.select … vector.store … }
 """
 
 from __future__ import annotations

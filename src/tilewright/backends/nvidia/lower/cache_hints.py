@@ -1,9 +1,9 @@
 """Hints for the caches, as parts of instructions.
 
-tt.load %p {cachePolicy = #ttng.cache_policy<l1 = no_allocate, l2_primary = evict_last, l2_fraction = 0.5, …>}
+    tt.load %p {cachePolicy = #ttng.cache_policy<l1 = no_allocate, l2_primary = evict_last, l2_fraction = 0.5, …>}
 
-createpolicy.fractional.L2::evict_last.b64 %rd2, 0.5;
-ld.global.L1::no_allocate.L2::cache_hint.v4.b32 { … }, [ %rd1 + 0 ], %rd2;
+    createpolicy.fractional.L2::evict_last.b64 %rd2, 0.5;
+    ld.global.L1::no_allocate.L2::cache_hint.v4.b32 { … }, [ %rd1 + 0 ], %rd2;
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Barriers in shared memory, which count arrivals (and bytes) in phases.
 
-bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-mbarrier.init(bar, count=1)
-…                                   # other threads arrive
-mbarrier.wait(bar, phase)           # until the phase of this parity has ended: 0 first, then 1, then 0 …
-mbarrier.invalidate(bar)
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    …                                   # other threads arrive
+    mbarrier.wait(bar, phase)           # until the phase of this parity has ended: 0 first, then 1, then 0 …
+    mbarrier.invalidate(bar)
 """
 
 from __future__ import annotations
