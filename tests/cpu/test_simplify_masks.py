@@ -146,6 +146,32 @@ def test_what_may_hold_stays(conditions: str) -> None:
     assert print_op(module) == before
 
 
+def test_choices_inside_of_a_reduction_that_goes_are_not_looked_at() -> None:
+    """Nothing reads the reduction once the choice of it is decided, so it goes with the choice in its region."""
+    module = module_of(
+        compared("a", "sge", 67)
+        + compared("b", "slt", 67)
+        + """
+  %most = "tt.reduce"(%zero) <{axis = 0 : i32}> ({
+  ^bb0(%l: f32, %r: f32):
+    %less = arith.cmpf olt, %l, %r : f32
+    %more = arith.select %less, %r, %l : f32
+    tt.reduce.return %more : f32
+  }) : (tensor<16xf32>) -> f32
+  %all = tt.splat %most : f32 -> tensor<16xf32>
+  %v = tt.load %pp : tensor<16x!tt.ptr<f32>>
+  %chosen = arith.select %b, %all, %v : tensor<16xi1>, tensor<16xf32>
+  %s = arith.select %a, %chosen, %zero : tensor<16xi1>, tensor<16xf32>
+  tt.store %outp, %s : tensor<16x!tt.ptr<f32>>
+"""
+    )
+    assert simplify_masks(module)
+    verify(module)
+    text = print_op(module)
+    assert "tt.reduce" not in text
+    assert text.count("arith.select") == 1
+
+
 def test_a_choice_that_others_see_stays() -> None:
     """It is decided for its user alone, which goes on without it."""
     seen = CHOSEN + "  tt.store %pp, %r : tensor<16x!tt.ptr<f32>>\n"

@@ -145,9 +145,9 @@ def simplify_masks(module: Op) -> bool:
                 facts = NOTHING if store.mask is None else NOTHING.with_(store.mask, holds=True)
                 changed |= _simplify_operand(store, 1, facts)
         for choice in reversed(choices):
-            if choice.block is not None and is_tile(choice.condition):
+            if choice.operands and is_tile(choice.condition):  # those that are erased have none, in regions, too
                 changed |= _simplify_condition(choice)
-            changed |= choice.block is not None and _simplify_sides(choice)
+            changed |= bool(choice.operands) and _simplify_sides(choice)
         for comparison in function.ops_of(CompareIntegers):
             changed |= _compare_narrower(comparison)
     return changed
