@@ -98,6 +98,42 @@ def test_front_takes_loops_and_branches(target):
     assert out.tolist() == [126, 126, 0, 0]
 
 
+def unlikely_code(writing_target):
+    """For each i in range(n): 1, and where i is odd 10 more, 100 + a helper's result where it is 3."""
+    w = LlvmWriter(writing_target)
+
+    def helped():
+        with w.branch(w.emit("icmp sgt i64 %i, 2"), unlikely=True) as b, b.then():
+            more = w.emit("mul i64 %i, 1000")
+        return b.join("i64", more, "0")
+
+    with w.function("f", [("ptr", "%out"), ("i64", "%n")]), w.loop(0, "%n") as loop:
+        odd = w.emit(f"trunc i64 {loop.index} to i1")
+        with w.branch(odd, unlikely=True) as outer, outer.then():
+            with w.branch(w.emit(f"icmp eq i64 {loop.index}, 3"), unlikely=True) as inner, inner.then():
+                far = w.call("i64", w.helper("tw_helped", [("i64", "%i")], "i64", helped), [("i64", loop.index)])
+                with w.loop(0, 10, carried=[("i64", far)]) as tens:
+                    tens.next = [w.emit(f"add i64 {tens.carried[0]}, 10")]
+            rare = w.emit(f"add i64 {inner.join('i64', tens.results[0], '0')}, 10")
+        value = w.emit(f"add i64 {outer.join('i64', rare, '0')}, 1")
+        w.store("i64", value, w.offset("%out", "i64", loop.index), align=8)
+    return w.render()
+
+
+def test_unlikely_code_is_behind_all_other_where_conditions_cannot_be_inverted(target):
+    moved = unlikely_code(target._replace(triple="nvptx64-nvidia-cuda"))
+    for text in (unlikely_code(target), moved):
+        f, out = load(text, target, "f", P, N), np.zeros(5, np.int64)
+        f(out.ctypes.data, 5)
+        assert out.tolist() == [1, 11, 1, 3111, 1]
+    for function in moved.split("define ")[1:]:
+        jumps, rare = function.partition("  ret ")[::2]
+        assert "then" in jumps
+        assert "\nthen" not in jumps
+        assert "\nthen" in rare
+    assert moved.count("\nthen") == 3
+
+
 def test_branch_has_a_block_for_a_side_that_does_something(target):
     """The value of an empty side comes from the block that jumps, also where that block is known late."""
     w = LlvmWriter(target)

@@ -105,6 +105,11 @@ class Target(NamedTuple):
         return not self.triple.startswith("x86_64")
 
     @property
+    def inverts_conditions(self) -> bool:
+        """LLVM can let a jump depend on the opposite of its condition: then it puts the likely code behind the jump."""
+        return not self.triple.startswith("nvptx")
+
+    @property
     def has_sve(self) -> bool:
         """Code uses registers of AArch64's scalable vectors, and runs only where they have `vector_bits`."""
         return "sve" in self.features

@@ -11,11 +11,12 @@ class Section:
     Code may be added at any time, new blocks (loops, branches) as well: a phi behind it names its last label late.
     """
 
-    __slots__ = ("inner", "lines", "marks", "parent", "place")
+    __slots__ = ("asides", "inner", "lines", "marks", "parent", "place")
 
     def __init__(self, parent: Section | None, label: str | None = None) -> None:
         self.parent = parent
         self.place = 0 if parent is None else len(parent.marks)  # among the marks there
+        self.asides: list[Section] | None = None
         self.lines: list[str] = []
         self.inner: list[tuple[int, Section | Phi]] = []
         self.marks: list[str | Section] = [] if label is None else [label]
@@ -55,6 +56,15 @@ class Section:
         """Let `part` stand here: behind the lines and parts that there are, before those to come."""
         self.inner.append((len(self.lines), part))
 
+    def open_aside(self) -> Section:
+        """A new section behind all code of the function; a block has to be started there first."""
+        function = self
+        while function.parent is not None:
+            function = function.parent
+        function.asides = function.asides or []
+        function.asides.append(aside := Section(None))
+        return aside
+
     def flatten(self, into: list[str]) -> None:
         """Append all lines, in order."""
         start = 0
@@ -63,6 +73,8 @@ class Section:
             part.flatten(into)
             start = place
         into += self.lines[start:]
+        for aside in self.asides or ():
+            aside.flatten(into)
 
 
 class Phi:

@@ -39,10 +39,10 @@ class Branch:
     The jump is written last, since a false condition goes straight on where that side does nothing.
     """
 
-    __slots__ = ("_else_end", "_jump", "_labels", "_start", "_then_end", "_writer")
+    __slots__ = ("_else_end", "_jump", "_labels", "_start", "_then_end", "_then_section", "_writer")
 
-    def __init__(self, writer: LlvmWriter, condition: str) -> None:
-        self._writer = writer
+    def __init__(self, writer: LlvmWriter, condition: str, then_section: Section) -> None:
+        self._writer, self._then_section = writer, then_section
         self._labels = then, _, _ = [writer.fresh_label(way) for way in ("then", "else", "join")]
         self._start = f"br i1 {condition}, label %{then}, label %"
         self._jump = writer.open_section()
@@ -52,9 +52,10 @@ class Branch:
     @contextmanager
     def then(self) -> Iterator[None]:
         """Code for a true condition."""
-        self._writer.start_block(self._labels[0])
-        yield
-        self._then_end = self._writer.leave_to(self._labels[2])
+        with self._writer.at(self._then_section):
+            self._writer.start_block(self._labels[0])
+            yield
+            self._then_end = self._writer.leave_to(self._labels[2])
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
@@ -324,14 +325,15 @@ class LlvmWriter:
 
     @contextmanager
     def branch(self, condition: str, *, unlikely: bool = False) -> Iterator[Branch]:
-        """`if condition`, an i1. `unlikely` moves the `then` code out of the way.
+        """`if condition`, an i1. `unlikely` moves the `then` code away: LLVM does, or the writer where LLVM cannot.
 
         with w.branch(c) as b:
             with b.then(): x = …
             with b.otherwise(): y = …
         z = b.join("float", x, y)
         """
-        branch = Branch(self, condition)
+        is_moved = unlikely and not self.target.inverts_conditions
+        branch = Branch(self, condition, self.section.open_aside() if is_moved else self.section)
         yield branch
         branch.close(self.is_unlikely() if unlikely else "")
 

@@ -103,12 +103,12 @@ def launch_facts(stage: str, text: str) -> dict[str, Any]:
 
 FUNCTION = re.compile(r"^(?=(?:\.visible |\.weak |\.extern )?\.(?:entry|func)\b)", re.MULTILINE)
 """The start of a function, whose registers are its own."""
-_SUM = re.compile(r"\s*add\.s64\s+(%rd\d+), (%rd\d+), (-?\d+);")
-_ADDRESS = re.compile(r"\[ ?(%rd\d+)(?: ?\+ ?(-?\d+))? ?\]")
-_REGISTER = re.compile(r"%rd\d+")
-_TARGET = re.compile(r"\s*(?:@!?%p\d+\s+)?[a-z][\w.:]*\s+(%rd\d+)\b")
+_SUM = re.compile(r"\s*add\.s(?:64|32)\s+(%rd?\d+), (%rd?\d+), (-?\d+);\s*$")
+_ADDRESS = re.compile(r"\[ ?(%rd?\d+)(?: ?\+ ?(-?\d+))? ?\]")
+_REGISTER = re.compile(r"%rd?\d+")
+_TARGET = re.compile(r"[\s{}]*(?:@!?[%$\w]+\s+)?[a-z][\w.:]*\s+(%rd?\d+)\b")
 _IN_BRACES = re.compile(r"\{[^{}\[\]]*\}")
-_BLOCK_ENDS = re.compile(r"\s*[$\w]+:|\s*(?:@!?%p\d+\s+)?(?:bra|brx|ret|call|exit)\b")
+_BLOCK_ENDS = re.compile(r"\s*[$\w]+:|\s*(?:@!?[%$\w]+\s+)?(?:bra|brx|ret|call|exit)\b")
 
 
 def fold_offsets(text: str) -> str:
@@ -117,11 +117,14 @@ def fold_offsets(text: str) -> str:
         add.s64  %rd2, %rd1, 4;
         @%p2 ld.global.b32 { %r2 }, [ %rd2 + 0 ];            @%p2 ld.global.b32 { %r2 }, [ %rd1 + 4 ];
 
-    LLVM does so for its own loads and stores, but those of tiles are inline assembly, which it does not look into. The
-    addition is removed if its result is used in addresses only. Its first operand must be set by one instruction of the
-    same block, so that it has the same value wherever the sum is used, and no use may stand between the two.
+    LLVM does so for its own loads and stores, within a block. But those of tiles are inline assembly, which it does not
+    see into, and matrices are loaded in loops from places in shared memory that were computed before. The addition is
+    removed if its result is used in addresses only. Its first operand must be set by one instruction of the same block,
+    so that it has the same value wherever the sum is used, and no use may stand between the two.
+
+    An address of 32 bits wraps around as a sum does: ptxas folds sums into addresses itself, of any term.
     """
-    return "".join(_folded(part) if "add.s64" in part else part for part in FUNCTION.split(text))
+    return "".join(_folded(part) for part in FUNCTION.split(text))
 
 
 def _folded(function: str) -> str:
@@ -134,7 +137,7 @@ def _folded(function: str) -> str:
         if match[1] not in found:
             return match[0]
         base, distance = found[match[1]]
-        return f"[ {base} + {distance + int(match[2] or 0)} ]"
+        return f"[ {base} + {_signed(distance + int(match[2] or 0), 64 if base.startswith('%rd') else 32)} ]"
 
     kept = [line for line in lines if (match := _SUM.match(line)) is None or match[1] not in found]
     return _ADDRESS.sub(address, "".join(kept))
@@ -143,7 +146,10 @@ def _folded(function: str) -> str:
 def _sums(lines: list[str]) -> Iterator[tuple[str, str, int]]:
     """The sums to be left out: their registers, first terms and distances."""
     text = "".join(lines)
-    used, addressed = Counter(_REGISTER.findall(text)), Counter(match[1] for match in _ADDRESS.finditer(text))
+    addressed = Counter(match[1] for match in _ADDRESS.finditer(text))
+    if not any(match[1] in addressed for line in lines if (match := _SUM.match(line)) is not None):
+        return
+    used = Counter(_REGISTER.findall(text))
     packed = {register for braces in _IN_BRACES.findall(text) for register in _REGISTER.findall(braces)}
     targets = Counter(target for line in lines for target in _targets(line))
     fresh: dict[str, int] = {}
@@ -157,6 +163,12 @@ def _sums(lines: list[str]) -> Iterator[tuple[str, str, int]]:
             if alone and base in fresh and base not in packed and not any(target in _registers(one) for one in between):
                 yield target, base, distance
         fresh.update(dict.fromkeys(_targets(line), number))
+
+
+def _signed(number: int, bits: int) -> int:
+    """The number as one of so many bits, of which the first is the sign."""
+    half = 1 << bits - 1
+    return (number + half) % (2 * half) - half
 
 
 def _targets(line: str) -> list[str]:
