@@ -88,7 +88,7 @@ def test_families_of_arithmetic() -> None:
 
 
 def test_functions_are_exact_or_approximate() -> None:
-    assert kinds(Exact) == {"math.absf", "math.absi", "math.ceil", "math.floor", "math.sqrt"}
+    assert kinds(Exact) == {"math.absf", "math.absi", "math.ceil", "math.ctlz", "math.ctpop", "math.floor", "math.sqrt"}
     assert kinds(Exact) | kinds(Approximate) == {name for name in OPS if name.startswith("math.")} - {"math.fma"}
 
 

@@ -78,6 +78,7 @@ OPS: dict[str, list[Op]] = {
     "others": [
         *(make_op("tt.mulhiui", [type, type], type) for type in INTEGERS[3:]),
         *(make_op("math.absi", [type], type) for type in INTEGERS[1:]),
+        *(make_op(f"math.{name}", [type], type) for name in ("ctlz", "ctpop") for type in INTEGERS),
         *(make_op("math.fma", [type] * 3, type) for type in WIDE),
         *(make_op(name, [type], type) for name in ("arith.negf", "math.absf") for type in [*WIDE, *FP8]),
         *(make_op("arith.remf", [type, type], type) for type in WIDE[2:]),

@@ -258,6 +258,19 @@ def test_absi(machine):
     check(machine, *((make_op("math.absi", [type], type), (samples(type, RNG, PAIRS),)) for type in INTEGERS[1:]))
 
 
+@pytest.mark.parametrize("name", ["ctlz", "ctpop"])
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+def test_counts_of_bits(type, name, machine):
+    near_powers = [(1 << place) + step for place in range(type.bits) for step in (-1, 0, 1)]
+    edges = (np.array(near_powers, np.uint64) & np.uint64((1 << type.bits) - 1)).astype(f"u{-(-type.bits // 8)}")
+    values = np.concatenate([samples(type, RNG, PAIRS), edges.view(numpy_dtype(type))])
+    result = run_op(op := make_op(f"math.{name}", [type], type), *machine, values)
+    unsigned = [int(x) & (1 << type.bits) - 1 for x in values]
+    counted = [x.bit_count() if name == "ctpop" else type.bits - x.bit_length() for x in unsigned]
+    assert [int(x) for x in result] == counted
+    np.testing.assert_array_equal(ARITHMETIC_SEMANTICS[op.name](op, values), result)
+
+
 @pytest.mark.parametrize("type", [f16, f32], ids=str)
 def test_clamp(type, machine):
     x, low, high = (samples(type, RNG, 300)[RNG.permutation(300)] for _ in range(3))

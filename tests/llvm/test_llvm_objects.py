@@ -81,7 +81,7 @@ def ops_of(name):
         return MIXED[name](name)
     dialect, short = name.split(".")
     if dialect == "math" or short.startswith("precise"):
-        types = INTEGERS[1:] if short == "absi" else WIDE
+        types = {"absi": INTEGERS[1:], "ctlz": INTEGERS, "ctpop": INTEGERS}.get(short, WIDE)
         return same_type(name, types, ARITY.get(short, 1))
     if short == "negf":
         return same_type(name, FLOATS_ALL, 1)

@@ -55,6 +55,7 @@ OPS: dict[str, list[Case]] = {
         *(case("arith.cmpi", [t, t], i1, predicate=p) for t in (i1, i16, i64) for p in PREDICATES["i"][::3]),
         *(case(name, [type, type], type) for type in INTEGERS[1:] for name in ("tt.mulhiui",)),
         *(case("math.absi", [type], type) for type in INTEGERS[1:]),
+        *(case(f"math.{name}", [type], type) for name in ("ctlz", "ctpop") for type in INTEGERS),
     ],
     "floats": [
         *(case(f"arith.{name}", [type, type], type) for type in WIDE for name in FLOATING),

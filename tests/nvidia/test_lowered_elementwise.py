@@ -70,6 +70,7 @@ def test_integers(capability: int) -> None:
     cases = [case(f"arith.{name}", [type, type], type) for type in INTEGERS for name in (*names, *shifts)]
     cases += [case("arith.cmpi", [t, t], i1, predicate=p) for t in INTEGERS for p in PREDICATES["i"]]
     cases += [case("math.absi", [type], type) for type in INTEGERS[1:]]
+    cases += [case(f"math.{name}", [type], type) for name in ("ctlz", "ctpop") for type in INTEGERS]
     check(cases, capability)
 
 

@@ -106,6 +106,7 @@ def test_integer_relations(element: str) -> None:
     b[::3] = a[::3]
     steps = [(f"arith.cmpi {relation}, %a0, %a1 : {tile(element)}", "i1") for relation in CMPI]
     steps.append((f"math.absi %a0 : {tile(element)}", element))
+    steps += [(f"math.{name} %a0 : {tile(element)}", element) for name in ("ctlz", "ctpop")]
     steps.append((f"tt.mulhiui %a0, %a1 : {tile(element)}", element))
     compare((element, element), (a, b), steps if element in ("i32", "i64") else steps[:-1])
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,6 +53,25 @@ def unsigned(compute: Callable[[Array, Array], Array]) -> ReferenceSemantics:
         return compute(a.view(view), b.view(view)).view(a.dtype)
 
     return semantics
+
+
+def _leading_zeros(op: Any, a: Array) -> Array:
+    """The zeros above the highest one. The bit behind it is cleared, since a float of 53 bits may round up."""
+    if a.dtype == np.bool_:
+        return np.logical_not(a)
+    x = a.view(UNSIGNED[a.dtype])
+    highest = x & ~(x >> x.dtype.type(1))
+    return (8 * a.dtype.itemsize - np.frexp(highest.astype(np.float64))[1]).astype(a.dtype)
+
+
+def _set_bits(op: Any, a: Array) -> Array:
+    """How many bits are 1."""
+    if a.dtype == np.bool_:
+        return a
+    x = a.view(UNSIGNED[a.dtype])
+    number = x.dtype.type
+    bits = [(x >> number(place)) & number(1) for place in range(8 * x.dtype.itemsize)]
+    return reduce(np.add, bits).astype(a.dtype)
 
 
 def _nonzero(b: Array) -> Array:
@@ -298,6 +318,8 @@ ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "math.ceil": floating(np.ceil),
     "math.absf": _of_sign(np.abs),
     "math.absi": lambda op, a: np.abs(a),
+    "math.ctlz": _leading_zeros,
+    "math.ctpop": _set_bits,
     "math.fma": _fused_multiply_add,
 }
 

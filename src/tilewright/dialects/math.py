@@ -14,7 +14,7 @@ EXACT = ("sqrt", "floor", "ceil", "absf")
 
 
 class Exact(Unary):
-    """A function whose result is correctly rounded, by one instruction of most machines."""
+    """A function whose result is exact or correctly rounded, by one instruction of most machines."""
 
     __slots__ = ()
 
@@ -37,5 +37,7 @@ for _name, _kind, _rule in (
     *((name, Exact, float_type) for name in EXACT),
     ("fma", Fma, float_type),
     ("absi", Exact, integer_type),
+    ("ctlz", Exact, integer_type),
+    ("ctpop", Exact, integer_type),
 ):
     declare(f"math.{_name}", kind=_kind, results=1, elementwise=True, verify=_rule, **ELEMENTWISE)

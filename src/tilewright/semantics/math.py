@@ -70,6 +70,16 @@ def absolute(value: Any) -> Tile:
     return build("math.absi", [tile.handle], tile.type) if kind.signed else tile
 
 
+def leading_zeros(tile: Tile) -> Tile:
+    """The number of zeros above the highest one of each integer, in its type; all bits for 0."""
+    return build("math.ctlz", [tile.handle], tile.type)
+
+
+def set_bits(tile: Tile) -> Tile:
+    """The number of bits that are 1 in each integer, in its type."""
+    return build("math.ctpop", [tile.handle], tile.type)
+
+
 def fma(x: Any, y: Any, z: Any) -> Tile:
     """`x * y + z`, rounded once."""
     a, b, c = _alike("fma", (x, y, z))

@@ -26,7 +26,7 @@ from tilewright.backends.llvm.conversions import (
 )
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.mathlib import FUNCTIONS, intrinsic
-from tilewright.backends.llvm.spelling import bits_of, comes_apart, element_of, vector
+from tilewright.backends.llvm.spelling import bits_of, comes_apart, element_of, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Compare, FloatCast, Unary
 from tilewright.dialects.tt_elementwise import Clampf, ExternElementwise
@@ -120,6 +120,21 @@ def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str
     k = LaneType(w, element_of(_result(op)), lanes)
     (x,) = map(k, operands)
     return k.call("llvm.smax", x, -x).name
+
+
+def _set_bits(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k = LaneType(w, element_of(_result(op)), lanes)
+    (x,) = map(k, operands)
+    return x.name if k.width == 1 else k.call("llvm.ctpop", x).name
+
+
+def _leading_zeros(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+    k = LaneType(w, element_of(_result(op)), lanes)
+    (x,) = map(k, operands)
+    if k.width == 1:
+        return (~x).name
+    type = vector(k.element, lanes)
+    return w.call(type, f"llvm.ctlz.{suffix(type)}", [(type, x.name), ("i1", "false")])
 
 
 # --- floats -----------------------------------------------------------------------------------------------------
@@ -391,6 +406,8 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.xori": _instruction("xor"),
     "math.absf": _in_place("abs"),
     "math.absi": _absolute,
+    "math.ctlz": _leading_zeros,
+    "math.ctpop": _set_bits,
     "tt.bitcast": _bitcast,
     "tt.clampf": _clamp,
     "tt.extern_elementwise": _extern,

@@ -1,7 +1,4 @@
-"""Functions of libdevice on bits. All are exact; none can overflow, so overflow checks do not affect them.
-
-popc(x)      how many bits are set, counted in pairs, then in fours, then in bytes
-"""
+"""Functions of libdevice on bits. All are exact; none can overflow, so overflow checks do not affect them."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import Any
 from tilewright.language import math, operations
 from tilewright.language.extra.forms import named, takes
 from tilewright.language.operations import cast
+from tilewright.semantics.math import leading_zeros, set_bits
 from tilewright.semantics.types import dtype, float32, float64, int32, int64, uint32, uint64
 
 ALTERNATE = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
 """Masks of every other bit, every other pair of bits, …, every other 16 bits."""
-BYTES = 0x0101010101010101
 
 
 def plus(x: Any, y: Any) -> Any:
@@ -54,33 +51,19 @@ def _mask(step: int, bits: int) -> int:
 @takes("int32 -> int32", "int64 -> int32")
 def popc(arg0: Any) -> Any:
     """The number of bits that are set."""
-    return _count(unsigned(arg0))
-
-
-def _count(x: Any) -> Any:
-    bits = width(x)
-    x = less(x, (x >> 1) & _mask(0, bits))
-    x = plus(x & _mask(1, bits), (x >> 2) & _mask(1, bits))
-    x = plus(x, x >> 4) & _mask(2, bits)
-    return cast(times(x, BYTES & ((1 << bits) - 1)) >> (bits - 8), int32)
+    return cast(set_bits(arg0), int32)
 
 
 @takes("int32 -> int32", "int64 -> int32")
 def clz(arg0: Any) -> Any:
     """The number of bits above the highest one that is set; all of them for 0."""
-    x = unsigned(arg0)
-    distance = 1
-    while distance < width(x):
-        x = x | (x >> distance)
-        distance *= 2
-    return _count(~x)
+    return cast(leading_zeros(arg0), int32)
 
 
 @takes("int32 -> int32", "int64 -> int32")
 def ffs(arg0: Any) -> Any:
     """The place of the lowest bit that is set, counted from 1; 0 for 0."""
-    x = unsigned(arg0)
-    return operations.where(x == 0, 0, _count(x ^ less(x, 1)))
+    return less(width(arg0), clz(arg0 & less(0, arg0)))
 
 
 @takes("int32 -> int32", "int64 -> int64")
