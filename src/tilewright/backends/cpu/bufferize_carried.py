@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.backends.cpu.costs import is_tile
+from tilewright.backends.cpu.share_buffers import share_buffers
 from tilewright.dialects.cpu import Read, buffer_type
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.traits import ControlFlow
@@ -35,6 +36,8 @@ def bufferize_carried(module: Op) -> bool:
             _if(op)
         elif isinstance(op, While):
             _while(op)
+    if changed:
+        share_buffers(module)
     return changed
 
 
