@@ -1036,6 +1036,46 @@ SUMS_OF_LONG_ROWS = """
   }
 """
 
+COLUMNS_OF_PROGRAMS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %few: i32) {
+    %c0 = arith.constant 0 : i32
+    %c8 = arith.constant 8 : i32
+    %zero = arith.constant dense<0.0> : tensor<8x16xf32>
+    %pitch = arith.constant dense<4096> : tensor<8x1xi32>
+    %j = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %down = tt.expand_dims %j {axis = 1 : i32} : tensor<8xi32> -> tensor<8x1xi32>
+    %pid = tt.get_program_id x : i32
+    %c16 = arith.constant 16 : i32
+    %first = arith.muli %pid, %c16 : i32
+    %firsts = tt.splat %first : i32 -> tensor<16xi32>
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %column = arith.addi %firsts, %i : tensor<16xi32>
+    %columns = tt.expand_dims %column {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %along = tt.broadcast %columns : tensor<1x16xi32> -> tensor<8x16xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<8x16x!tt.ptr<f32>>
+    %sums = scf.for %start = %c0 to %few step %c8 iter_args(%total = %zero) -> (tensor<8x16xf32>) : i32 {
+      %starts = tt.splat %start : i32 -> tensor<8x1xi32>
+      %row = arith.addi %starts, %down : tensor<8x1xi32>
+      %far = arith.muli %row, %pitch : tensor<8x1xi32>
+      %rows = tt.broadcast %far : tensor<8x1xi32> -> tensor<8x16xi32>
+      %at = arith.addi %rows, %along : tensor<8x16xi32>
+      %p = tt.addptr %base, %at : tensor<8x16x!tt.ptr<f32>>, tensor<8x16xi32>
+      %v = tt.load %p : tensor<8x16x!tt.ptr<f32>>
+      %next = arith.addf %total, %v : tensor<8x16xf32>
+      scf.yield %next : tensor<8x16xf32>
+    }
+    %sum = "tt.reduce"(%sums) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<8x16xf32>) -> tensor<16xf32>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %q = tt.addptr %outs, %column : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    tt.store %q, %sum : tensor<16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
@@ -1092,6 +1132,7 @@ INPUTS = {
     "split_maxima": MAXIMA,
     "control_flow_sink": MAXIMA,
     "group_programs": TILES_BY_QUOTIENTS,
+    "widen_programs": COLUMNS_OF_PROGRAMS,
 }
 STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))
 LOOP_PASSES = [step.name for step in loop_passes(TARGET)]
@@ -1099,8 +1140,8 @@ LOOP_PASSES = [step.name for step in loop_passes(TARGET)]
 
 @pytest.fixture(autouse=True)
 def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels of small tiles are kept, too, and those of short turns."""
-    change_costs(monkeypatch, kept_rows=4096, kept_groups=8192, merged_groups=16)
+    """Panels of small tiles are kept, too, and those of short turns; two of the three programs of a grid run as one."""
+    change_costs(monkeypatch, kept_rows=4096, kept_groups=8192, merged_groups=16, merged_row=128)
 
 
 def module_of(text: str) -> Op:

@@ -20,6 +20,7 @@ left_out=(--deselect tests/runtime/test_start_up.py --deselect tests/drivers/tes
 # qemu's `vmaskmov` reads what the mask leaves out, too: what a mask keeps off a page that nobody may touch stops the process.
 at_ends=(--ignore=tests/cpu/test_dot_{columns,copies,depth,rows,wraps}.py)
 at_ends+=(--deselect tests/cpu/test_merge_programs.py::test_lanes_that_are_masked_off_touch_nothing)
+at_ends+=(--deselect tests/cpu/test_widen_programs.py::test_lanes_that_are_masked_off_touch_nothing)
 for file in interchange_loops single_trip_loops; do
   at_ends+=(--deselect "tests/cpu/test_$file.py::test_no_lane_that_is_masked_off_touches_memory")
 done

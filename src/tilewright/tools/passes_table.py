@@ -31,6 +31,7 @@ SECTIONS = {
     "exchange_pairs": "sorting-networks.md#sums-of-pairs-become-gathers-of-the-partner",
     "add_short_tiles": "loop-versions.md#sorts-of-few-elements",
     "pointer_induction": "tiles-to-nests.md#pointers-as-induction-variables",
+    "widen_programs": "loop-versions.md#programs-that-add-up-columns",
     "transpose_tiles": "tiles-to-nests.md#tiles-that-are-contiguous-along-their-first-axis",
     "version_single_trips": "loop-versions.md#loops-with-a-single-iteration",
     "interchange_loops": "tiles-to-nests.md#loop-interchange",

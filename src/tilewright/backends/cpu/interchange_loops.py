@@ -16,7 +16,7 @@ piece of memory of its own in either order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
@@ -79,10 +79,19 @@ def _carries_tiles(loop: For) -> bool:
     return numbers and is_ordinary and len({value.type.shape for value in tiles}) == 1
 
 
-def keeps_rows_in_registers(loop: For, target: Target) -> bool:
-    """Whether a row of all carried tiles fits into half the registers, and is read in one step."""
+def reads_own_rows(loop: For) -> bool:
+    """Whether the loop may go inside, and each iteration reads other rows of the tiles that it carries."""
+    if not _may_go_inside(loop):
+        return False
+    (shape,) = {value.type.shape for value in loop.results if is_tile(value)}
+    others = [value for value in loop.carried if not is_tile(value)]
+    return _reads(loop, lambda pointer, steps: has_own_rows(pointer, steps, shape), others)
+
+
+def keeps_rows_in_registers(loop: For, target: Target, times: int = 1) -> bool:
+    """Whether `times` rows of all carried tiles side by side fit into half the registers, and are read in one step."""
     tiles = [tile_type(value) for value in loop.results if is_tile(value)]
-    vectors = [-(-tile.shape[-1] * tile.bits // target.vector_bits) for tile in tiles if tile.shape]
+    vectors = [-(-times * tile.shape[-1] * tile.bits // target.vector_bits) for tile in tiles if tile.shape]
     costs = target.costs
     return 2 * sum(vectors) <= costs.registers and max(vectors, default=costs.registers) <= costs.chains
 
@@ -114,11 +123,14 @@ def _keeps_elements(loop: For) -> bool:
     return True
 
 
-def _reads(loop: For, how: Callable[[Value, Known], bool]) -> bool:
-    """Whether all tiles that an iteration loads lie as `how` says of their addresses, and of the steps of scalars."""
+def _reads(loop: For, how: Callable[[Value, Known], bool], moving: Iterable[Value] = ()) -> bool:
+    """Whether all tiles that an iteration loads lie as `how` says of their addresses, and of the steps of scalars.
+
+    Scalars that are `moving` are others in the next iteration; nothing is said of those whose growth is not known.
+    """
     pairs = list(zip(loop.carried, loop.yielded, strict=True))
     counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
-    steps = steps_of_iteration(loop.body, counters)
+    steps = steps_of_iteration(loop.body, counters, [value for value in moving if value not in counters])
     return all(how(op.pointer, steps) for op in loop.body.ops_of(Load) if is_tile(op.pointer))
 
 

@@ -49,7 +49,7 @@ from tilewright.backends.cpu.loop_facts import PROGRAMS
 from tilewright.backends.cpu.loop_structure import join
 from tilewright.backends.cpu.nest_masks import Part, context_of, holds, parts_of, without_masks
 from tilewright.backends.cpu.order_programs import order_of
-from tilewright.backends.cpu.program_motion import Motion
+from tilewright.backends.cpu.program_motion import Motion, NestMotion
 from tilewright.backends.cpu.version_strides import put_version
 from tilewright.dialects.cpu import Alloc, GuardedStore, Nest
 from tilewright.dialects.scf import For, If
@@ -179,7 +179,7 @@ class _Merging:
         self.nest = nest
         self.b = LoopBuilder(Block(), entry=function.body)
         self.b.location = nest.location
-        self.motion = Motion(nest, order_of(function)[0], loop)
+        self.motion = NestMotion(nest, order_of(function)[0], loop)
         self.accesses: list[Load | Store | GuardedStore] = [
             op for op in nest.body if isinstance(op, (Load, Store, GuardedStore))
         ]

@@ -71,6 +71,7 @@ from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_loops import version_loops
 from tilewright.backends.cpu.version_single_vectors import version_single_vectors
 from tilewright.backends.cpu.version_strides import version_strides
+from tilewright.backends.cpu.widen_programs import widen_programs
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -151,6 +152,11 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
     interchange = Pass(
         "interchange_loops", partial(interchange_loops, target=target), "loops that only read keep tiles in registers"
     )
+    widen = Pass(
+        "widen_programs",
+        partial(widen_programs, target=target),
+        "before tiles become loops: programs that add up columns read longer rows together",
+    )
     single_trips = Pass(
         "version_single_trips",
         partial(version_single_trips, target=target),
@@ -181,6 +187,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
             pointer_induction,
             "tiles that loops shift by a scalar become fixed tiles plus that scalar",
         ),
+        *(() if interruptible else (widen,)),
         Pass("transpose_tiles", transpose_tiles, "vectors run along the last axis: make it contiguous"),
         single_trips,
         *(() if interruptible else (interchange,)),

@@ -40,17 +40,16 @@ UNKNOWN, UNIFORM = Moved(stays=False, shifts=False), Moved(stays=True, shifts=Tr
 
 
 class Motion:
-    """The change of values of `nest` between programs along `axis`, or between iterations of `loop` if there is one.
+    """The change of values between programs along `axis`, or between the numbers that `counter` takes if there is one.
 
     Attributes:
-        tags: by which axes of the nest each of its loads and stores is asked for.
+        rank: that of the tiles whose last axis continues in the next program.
+        tags: by which axes of such a tile each load and store is asked for.
         divided: numbers of programs and what they are divided by, with quotients that are taken to stay.
     """
 
-    def __init__(self, nest: Nest, axis: str, loop: For | None = None) -> None:
-        self.nest, self.axis = nest, axis
-        self.counter = None if loop is None else loop.induction_variable
-        self.rank = len(nest.outer) + 1
+    def __init__(self, axis: str, rank: int, counter: Value | None = None) -> None:
+        self.axis, self.rank, self.counter = axis, rank, counter
         self.forms = ValueForms(sees_scalars=True, goes_on=True)
         self.tags: dict[Op, Tags] = {}
         self.divided: dict[tuple[Value, Value], None] = {}
@@ -58,35 +57,16 @@ class Motion:
         self._steps: dict[Value, int | None] = {}
 
     def inner(self, tags: Tags) -> int | None:
-        """The axis of a value that is the inner one of the nest."""
+        """The axis of a value that continues in the next program."""
         return tags.index(self.rank - 1) if self.rank - 1 in tags else None
 
-    def is_continued(self) -> bool:
-        """Whether the nest of the next program is this one, further along its rows."""
-        sinks = self.nest.body.ops_of(SINKS)
-        own, shapes = tuple(range(self.rank)), set()
-        for sink in sinks:
-            if not isinstance(sink, STORES) or not is_tile(sink.pointer):
-                return False
-            shapes.add(sink.value.type.shape)
-            self.tags[sink] = own
-            place, value = self.of(sink.pointer, own), self.of(sink.value, own)
-            if place.stays or not place.shifts or not value.shifts:
-                return False
-        shape = shapes.pop() if len(shapes) == 1 else None
-        return shape is not None and shape[:-1] == self.nest.outer and shape[-1] > 1
+    def is_inside(self, op: Op) -> bool:
+        """Whether the result of `op` is looked into by the ops that it is computed from."""
+        raise NotImplementedError
 
     def is_uniform(self, scalar: Value) -> bool:
         """Whether `scalar`, which is computed before the nest, is the same in the next program."""
         return self._step(scalar) == 0
-
-    def of_mask(self, access: Op, part: Value) -> Moved:
-        """How a condition in the mask of `access` moves."""
-        tags = self.tags.get(access)
-        shape = part.type.shape or ()
-        if tags is None or len(tags) != len(shape):
-            return UNKNOWN
-        return self.of(part, tuple(None if extent == 1 else tag for extent, tag in zip(shape, tags, strict=True)))
 
     def of(self, value: Value, tags: Tags) -> Moved:
         """How `value` moves, asked for by the axes `tags`."""
@@ -102,12 +82,12 @@ class Motion:
             return UNIFORM if isinstance(op.value, Number) else UNKNOWN
         if is_integral(value) and not isinstance(op, Load):
             return self._of_form(value, tags)
-        if op is None or op.block is not self.nest.body:
+        if op is None or not self.is_inside(op):
             return UNIFORM if not is_tile(value) and self._step(value) == 0 else UNKNOWN
         return self._made(op, tags)
 
     def _made(self, op: Op, tags: Tags) -> Moved:
-        """How the result of an op in the nest moves, by its operands."""
+        """How the result of an op that is looked into moves, by its operands."""
         if isinstance(op, Within):
             return self.of(op.tile, tags)
         if isinstance(op, Load):
@@ -152,7 +132,7 @@ class Motion:
         op = value.op
         return (
             UNKNOWN
-            if op is None or op.block is not self.nest.body or isinstance(op, MakeRange)
+            if op is None or not self.is_inside(op) or isinstance(op, MakeRange)
             else self._made(op, tags)
         )
 
@@ -188,3 +168,37 @@ class Motion:
             return value is self.counter
         op = value.op
         return isinstance(op, ProgramId) and op.name == "tt.get_program_id" and op.axis == self.axis
+
+
+class NestMotion(Motion):
+    """The change of values of `nest` between programs along `axis`, or between iterations of `loop` if there is one."""
+
+    def __init__(self, nest: Nest, axis: str, loop: For | None = None) -> None:
+        super().__init__(axis, len(nest.outer) + 1, None if loop is None else loop.induction_variable)
+        self.nest = nest
+
+    def is_inside(self, op: Op) -> bool:
+        return op.block is self.nest.body
+
+    def is_continued(self) -> bool:
+        """Whether the nest of the next program is this one, further along its rows."""
+        sinks = self.nest.body.ops_of(SINKS)
+        own, shapes = tuple(range(self.rank)), set()
+        for sink in sinks:
+            if not isinstance(sink, STORES) or not is_tile(sink.pointer):
+                return False
+            shapes.add(sink.value.type.shape)
+            self.tags[sink] = own
+            place, value = self.of(sink.pointer, own), self.of(sink.value, own)
+            if place.stays or not place.shifts or not value.shifts:
+                return False
+        shape = shapes.pop() if len(shapes) == 1 else None
+        return shape is not None and shape[:-1] == self.nest.outer and shape[-1] > 1
+
+    def of_mask(self, access: Op, part: Value) -> Moved:
+        """How a condition in the mask of `access` moves."""
+        tags = self.tags.get(access)
+        shape = part.type.shape or ()
+        if tags is None or len(tags) != len(shape):
+            return UNKNOWN
+        return self.of(part, tuple(None if extent == 1 else tag for extent, tag in zip(shape, tags, strict=True)))

@@ -45,14 +45,16 @@ def lies_across(value: Value) -> bool:
     return _votes(value, set()) > 0
 
 
-def steps_of_iteration(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
+def steps_of_iteration(ops: Iterable[Op], counters: Iterable[Value], others: Iterable[Value] = ()) -> Known:
     """The steps of the scalars in the body of a loop, in order: how much more they are in the next iteration.
 
     Args:
         ops: the body.
         counters: the scalars that are one more, or some elements more, in the next iteration.
+        others: the scalars that are anything in the next iteration.
     """
     known: Known = {counter: {ITERATION: 1} for counter in counters}
+    known.update({other: {ITERATION: None} for other in others})
     for op in ops:
         if op.results and not is_tile(op.result):
             rule = _RULES.get(op.name)

@@ -78,6 +78,8 @@ class CpuCosts(NamedTuple):
         streamed: bytes in a step of a loop that stores past the caches: shorter steps wait for each other.
         stored_before: bytes behind a store after which it does not delay loads any more.
         slow_masked_stores: a store under a mask takes as long as many others.
+        merged_row: bytes of a row up to which programs that add up columns run as one, since each row that it starts
+            takes as long as several cache lines of it; 0: never.
         gathers: the instruction that reads elements of 32 or 64 bits here and there is no slower than scalar loads.
     """
 
@@ -112,6 +114,7 @@ class CpuCosts(NamedTuple):
     streamed: int
     stored_before: int
     slow_masked_stores: bool
+    merged_row: int
     gathers: bool
 
 
@@ -147,6 +150,7 @@ X86 = CpuCosts(
     streamed=128,
     stored_before=320,
     slow_masked_stores=False,
+    merged_row=0,
     gathers=False,
 )
 ZEN3 = X86._replace(slow_masked_stores=True)
@@ -179,6 +183,7 @@ INTEL = AVX512._replace(
     prefetched_under_mask=2048,
     prefetched_indexed_row=4096,
     prefetched_results=True,
+    merged_row=512,
 )
 """Intel's server processors from Ice Lake on, measured on Sapphire Rapids."""
 SAPPHIRE_RAPIDS = INTEL._replace(gathers=True)
