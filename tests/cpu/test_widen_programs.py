@@ -359,7 +359,7 @@ def test_only_processors_that_gain_have_the_version(monkeypatch):
 
 
 def test_rows_stay_in_registers(monkeypatch):
-    """Of eight programs of 16 columns each, two remain side by side if four registers may hold sums."""
+    """Programs of 16 columns run two at a time, not eight, if four registers may hold sums."""
     change_costs(monkeypatch, registers=4)
     module, found = widened(plain)
     assert found

@@ -94,6 +94,26 @@ def test_the_copy_engines_patterns_begin_where_they_have_to() -> None:
 
 
 @gluon.jit
+def ring_of_three(x, out):
+    """Six buffers of 16 rows, seen as three of 32."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    buffers = gl.allocate_shared_memory(gl.int32, [6, 16, 32], shared)
+    for i in gl.static_range(6):
+        buffers.index(i).store(gl.load(x + i * 512 + indices(16, 32, layout)))
+    seen = buffers.reinterpret(gl.int32, [3, 32, 32], shared)
+    for i in gl.static_range(3):
+        gl.store(out + i * 1024 + indices(32, 32, layout), seen.index(i).load(layout))
+
+
+def test_the_number_of_buffers_is_any() -> None:
+    x, out = np.arange(3072, dtype=np.int32), np.zeros(3072, np.int32)
+    with tilewright.simulate("cuda:90"):
+        ring_of_three[(1,)](x, out)
+    np.testing.assert_array_equal(out, x)
+
+
+@gluon.jit
 def parts_of_two_views(x, out):
     """Rows 32 to 63 of 16 bits are rows 16 to 31 of 32 bits."""
     layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])

@@ -28,8 +28,8 @@ def reason_against_reinterpreting(source: MemDescType, result: MemDescType) -> s
     """Why the memory of `source` cannot be seen as `result`, which begins where it does; None if it can."""
     if not _is_whole(result):
         return f"{result} is a part of an allocation"
-    if not all(map(power_of_two, result.shape)):
-        return f"every extent must be a power of two, not {shown(result.shape)}"
+    if not all(map(power_of_two, result.shape[-encoding(result.encoding).rank :])):
+        return f"every extent that the layout has must be a power of two, not {shown(result.shape)}"
     if _holes(source) != _holes(result):
         return "the layouts leave different holes between the elements"
     given, wanted = unbroken_bits(source), held_bits(result)

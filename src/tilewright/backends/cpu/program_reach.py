@@ -98,7 +98,7 @@ def _changes(value: Value) -> bool:
 
 
 def _ends(value: Value, scalars: ValueForms) -> Ends | None:
-    """What a scalar is in the first and in the last iteration, between which it grows or shrinks by equal steps."""
+    """The values of a scalar in the first and in the last iteration, between which it changes by equal steps."""
     if value.op is None:
         return _ends_of_counter(value, scalars)
     product = binary_of(value, "arith.muli")

@@ -30,7 +30,7 @@ Wanted = dict[Value, dict[int | None, None]]
 
 
 def wanted_by(function: Func, motion: FunctionMotion) -> Wanted | None:
-    """What has to be wider for the stores of several programs to be one; None: they are not side by side."""
+    """The values to be wider so that the stores of several programs are one; None: these are not side by side."""
     stores, loops = function.ops_of(Store), function.ops_of(For)
     rows = {store: _row(store) for store in stores}
     widths = {(store.pointer.type.shape or (0,))[axis] for store, axis in rows.items() if axis is not None}
