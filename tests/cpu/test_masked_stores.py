@@ -70,3 +70,24 @@ def test_which_processors_ask(cpu: str, asks: bool) -> None:
     text = tw.compile(source, target=tw.GPUTarget("cpu", cpu, 0)).asm["llir"]
     questions = len(re.findall(r"= call i1 @llvm.vector.reduce.and", text))
     assert questions == (len(re.findall(r"call void @llvm.masked.store", text)) if asks else 0)
+
+
+@tw.jit
+def never(x, out, n):
+    """The mask of the store in the loop never holds, which is known only when the tiles are loops."""
+    row = tl.program_id(0) * 4 + tl.arange(0, 4)[:, None]
+    column = tl.arange(0, 16)[None, :].to(tl.int64)
+    place = tl.where((row * 16 + column < 2) | (column < 1), row * 64 + column, row)
+    value = tl.load(x + place, mask=(n - column > n) & (column >= 2), other=0.0)
+    for _ in range(1, n % 5):
+        tl.store(
+            out + row * 64 + column + 5, value, mask=(column + 16 < 15) & (column >= n) & (column < 64) & (row < 64)
+        )
+        value = value * 0.5
+    tl.store(out + row * 64 + column, tl.full((4, 16), 1.0, tl.float32), mask=(row < 48) & (column < n))
+
+
+def test_a_store_in_a_loop_may_never_happen() -> None:
+    out = np.zeros((4, 64), np.float32)
+    never[(1,)](np.ones(300, np.float32), out, 18)
+    assert (out == (np.arange(64) < 16)).all()
