@@ -146,11 +146,12 @@ class WideCopy:
         operands = [self._copied(v, None) for v in loop.bounds]
         operands += [self._copied(v, axis) for v, axis in zip(loop.inits, axes, strict=True)]
         body = Block([value.type for value in loop.body.args])
-        self._learn(loop.induction_variable, body.args[0], None)
+        counter, *carried = body.args
+        self._learn(loop.induction_variable, counter, None)
         types = [self._type(value.type, axis) for value, axis in zip(loop.results, axes, strict=True)]
         copy = Op(loop.definition, operands, types, dict(loop.attributes), [Region([body])], (), loop.location)
         for number, axis in enumerate(axes):
-            self._learn(loop.carried[number], body.args[number + 1], axis)
+            self._learn(loop.carried[number], carried[number], axis)
             self._learn(loop.results[number], copy.results[number], axis)
         self.fill(body, list(loop.body.ops()))
         ends = [self._copied(v, axis) for v, axis in zip(loop.yielded, axes, strict=True)]
