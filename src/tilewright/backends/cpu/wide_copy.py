@@ -16,12 +16,13 @@ from tilewright.analysis.value_forms import size_of
 from tilewright.backends.cpu.alignment import Tags
 from tilewright.backends.cpu.costs import is_tile
 from tilewright.backends.cpu.function_motion import WIDE, FunctionMotion, asked_by, carried_by, tags_of
+from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import Type, i32, with_shape
 
@@ -133,13 +134,17 @@ class WideCopy:
         copy = self._of(op, [self._copied(v, tags.index(WIDE) if WIDE in tags else None) for v, tags in asked])
         for old, new in zip(op.results, copy.results, strict=True):
             self._learn(old, new, axis)
-        if isinstance(op, MakeRange) and axis is not None:
-            copy.attributes["end"] = Number(op.start + (op.end - op.start) * self.times, i32)
-        if op.definition.constant and axis is not None:
-            number = op.attributes["value"]
-            assert isinstance(number, Number), "the elements of a tile that shifts are equal"
-            copy.attributes["value"] = Number(number.value, copy.result.type)
+        if axis is not None:
+            copy.attributes = {**copy.attributes, **self._widened(op, copy)}
         return copy
+
+    def _widened(self, op: Op, copy: Op) -> dict[str, Attribute]:
+        """The attributes of `op` that depend on how wide its copy is; a constant that shifts is one number."""
+        if isinstance(op, MakeRange):
+            return {"end": Number(op.start + (op.end - op.start) * self.times, i32)}
+        if isinstance(op, Constant) and isinstance(op.value, Number):
+            return {"value": Number(op.value.value, copy.result.type)}
+        return {}
 
     def _loop(self, loop: For) -> Op:
         axes = [next(iter(self.wanted[value])) for value in loop.carried]
