@@ -1,7 +1,10 @@
 """Triton's times for kernels of Gluon: `measure_gluon.py` runs this in a Python with Triton.
 
-It prints, by kernel, the least CPU seconds of some compilations from the source to TTGIR, and on to PTX, that PTX and
-the bytes of shared memory.
+    gluon_triton.py 3                   three compilations of each kernel for its first compute capability
+    gluon_triton.py 3 everywhere        for all that it compiles for
+
+It prints, by kernel and compute capability, the least CPU seconds of some compilations from the source to TTGIR, and on
+to PTX, that PTX and the bytes of shared memory.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from triton.compiler.compiler import make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 
 ELEMENTS = {32: "fp32", 16: "fp16"}
-SAMPLES = int(sys.argv[1])
+SAMPLES, EVERYWHERE = int(sys.argv[1]), "everywhere" in sys.argv
 
 
 def source_of(name: str) -> GluonASTSource:
@@ -37,8 +40,7 @@ def source_of(name: str) -> GluonASTSource:
     return GluonASTSource(kernel, signature, constexprs, {(n,): [["tt.divisibility", 16]] for n in pointers})
 
 
-def compiled(name: str) -> dict[str, Any]:
-    capability = programs.CASES[name][0]
+def compiled(name: str, capability: int) -> dict[str, Any]:
     target = GPUTarget("cuda", capability, 32)
     backend: Any = make_backend(target)
     options = backend.parse_options({"num_warps": 4, "num_ctas": programs.CTAS.get(name, 1)})
@@ -63,9 +65,10 @@ def main() -> None:
     gc.disable()
     found = {}
     for name in programs.CASES:
-        samples = [compiled(name) for _ in range(SAMPLES)]
-        least = [min(costs) for costs in zip(*(sample["seconds"] for sample in samples), strict=True)]
-        found[name] = {**samples[0], "seconds": least}
+        for capability in programs.capabilities_of(name)[: None if EVERYWHERE else 1]:
+            samples = [compiled(name, capability) for _ in range(SAMPLES)]
+            least = [min(costs) for costs in zip(*(sample["seconds"] for sample in samples), strict=True)]
+            found[f"{name} {capability}"] = {**samples[0], "seconds": least}
     sys.stdout.write(json.dumps(found))
 
 

@@ -43,9 +43,10 @@ def unread(kernel: Any) -> Any:
     return gluon.jit(made)
 
 
-def compiled(name: str) -> dict[str, Any]:
-    """The PTX of a kernel, its bytes of shared memory, and the seconds to TTGIR, and to PTX."""
-    target = GPUTarget("cuda", programs.CASES[name][0], 32)
+def compiled(row: str) -> dict[str, Any]:
+    """The PTX of a row such as `copy 80`, its bytes of shared memory, and the seconds to TTGIR, and to PTX."""
+    name, capability = row.split()
+    target = GPUTarget("cuda", int(capability), 32)
     backend = make_backend(target)
     stages: dict[str, Any] = {}
     options = backend.parse_options({"num_warps": 4, "num_ctas": programs.CTAS.get(name, 1)})
@@ -58,10 +59,10 @@ def compiled(name: str) -> dict[str, Any]:
     return {"seconds": (first, time.thread_time() - start), "ptx": ptx, "shared": metadata["shared"]}
 
 
-def theirs(python: str, samples: int = SAMPLES) -> dict[str, dict[str, Any]]:
-    """The results of `compiled` by Triton, with the least seconds of some samples."""
+def theirs(python: str, samples: int = SAMPLES, *others: str) -> dict[str, dict[str, Any]]:
+    """The results of `compiled` by Triton, with the least seconds of some samples; of all devices with `everywhere`."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
-    command = [python, str(HERE / "gluon_triton.py"), str(samples)]
+    command = [python, str(HERE / "gluon_triton.py"), str(samples), *others]
     leaks = subprocess.DEVNULL  # Triton lists what it has not freed when its process ends
     text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=leaks, text=True, check=True).stdout
     found: dict[str, dict[str, Any]] = json.loads(text)
@@ -78,8 +79,8 @@ def main() -> None:
         return
     triton = theirs(python)
     gc.disable()
-    samples = {name: [compiled(name)["seconds"] for _ in range(SAMPLES)] for name in triton}
-    ours = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
+    samples = {row: [compiled(row)["seconds"] for _ in range(SAMPLES)] for row in triton}
+    ours = {row: [min(costs) for costs in zip(*own, strict=True)] for row, own in samples.items()}
     for name in wanted:
         stage = ROWS[name]
         both = [costs[stage] for costs in ours.values()], [each["seconds"][stage] for each in triton.values()]

@@ -142,7 +142,7 @@ SMALL_FILES = {
     "backends/cpu/sanitize/layout.py": "the numbers that sanitised kernels share with the runtime",
     "compat/torch_threads.py": "a choice that has nothing to do with what torch writes, as its neighbours have",
     "backends/llvm/debug_writer.py": "a writer that knows debug information, which the plain writer imports",
-    "backends/nvidia/lower/legality.py": "the refusals of all lowerings, and the table of what is refused",
+    "backends/nvidia/lower/cluster_launch.py": "the ops of cluster launch control, which nothing else shares",
     "backends/ptxsim/waiting.py": "a report on the machine, which imports it",
     "compat/unavailable.py": "what the finder and the driver refuse, in a word",
     "dialects/numpy_types.py": "it imports ml_dtypes, which programs whose kernels come from the cache do without",

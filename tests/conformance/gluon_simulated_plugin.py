@@ -16,7 +16,7 @@ import signal
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from missing_modules import FOR_AMD, bind_missing_modules
 from tutorial_parts import AskedForCuda
 
 from tilewright import CompilationError, SimulationError
+from tilewright.backends.nvidia.targets import find
 from tilewright.runtime.devices import choose
 from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
 from tilewright.runtime.jit import JITFunction
+from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.gpu.barrier_layouts import WrongBarrier
 
 CAPABILITY = int(os.environ["GLUON_SIMULATE"])
@@ -84,7 +86,7 @@ class Properties:
     """The properties of a GPU that tests ask for."""
 
     multi_processor_count = 4
-    shared_memory_per_block_optin = 232448
+    shared_memory_per_block_optin = find(CAPABILITY).shared_limit
 
 
 def warmed_up(kernel: Any, *arguments: Any, **options: Any) -> Any:
@@ -142,8 +144,8 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: Any) -> Iterator[None]:
-    """Tensors for `cuda` are on the CPU, and time is limited."""
+def pytest_runtest_call(item: Any) -> Generator[None, Any]:
+    """Tensors for `cuda` are on the CPU, time is limited, and a device with too little shared memory runs no case."""
 
     def stop(*_arguments: Any) -> None:
         pytest.fail(f"has not ended in {SECONDS} s", pytrace=False)
@@ -152,9 +154,11 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     signal.alarm(SECONDS)
     try:
         with OnTheCpu():
-            yield
+            outcome = yield
     finally:
         signal.alarm(0)
+    if outcome.excinfo is not None and issubclass(outcome.excinfo[0], OutOfResources):
+        outcome.force_exception(pytest.skip.Exception(str(outcome.excinfo[1])))
 
 
 def pytest_runtest_logreport(report: Any) -> None:

@@ -443,6 +443,14 @@ CASES = {
 """By kernel: compute capability, types of arguments, constants, and blocks and layouts of descriptors."""
 CTAS = {"copy_counted_by_others": 4, "copy_to_all": 2, "product_by_pairs": 4}
 """By kernel, where it has several: the CTAs of a cluster."""
+CAPABILITIES = 80, 90, 100, 120
+LAST = {"product_by_groups": 90, "product_in_tensor_memory": 100, "product_by_pairs": 100}
+"""By kernel, where later devices do not have its instructions: the last compute capability."""
+
+
+def capabilities_of(name: str) -> list[int]:
+    """The compute capabilities that a kernel compiles for, the least first."""
+    return [each for each in CAPABILITIES if CASES[name][0] <= each <= LAST.get(name, each)]
 
 
 @gluon.jit

@@ -85,7 +85,7 @@ def test_who_has_seen_that_nothing_is_left_may_not_ask_again() -> None:
 
 
 def test_older_devices_do_not_have_it() -> None:
-    with pytest.raises(tw.CompilationError, match="from sm_100 on"):
+    with pytest.raises(tw.CompilationError, match="clusterlaunchcontrol is on sm_100 and later"):
         squared(2, target="cuda:90")
 
 

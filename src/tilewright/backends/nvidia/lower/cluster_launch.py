@@ -11,20 +11,16 @@ One thread of a cluster sends the request; all its CTAs get the answer. The intr
 from __future__ import annotations
 
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer
-from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import elected, first_of
 from tilewright.dialects.ttng_barriers import ClcGetProgramId, ClcIsCanceled, ClcLoadResult, ClcTryCancel
 from tilewright.layouts.linear_layout import log2
 
-FIRST_CAPABILITY = 100
 INTRINSIC = "llvm.nvvm.clusterlaunchcontrol"
 
 
 def _try_cancel(lowerer: Lowerer, op: ClcTryCancel) -> None:
     """All threads come here first, because the answer may be overwritten from now on."""
-    if lowerer.target.capability < FIRST_CAPABILITY:
-        raise refused(op, f"the op {op.name}", f"devices have it from sm_{FIRST_CAPABILITY} on")
     lowerer.barrier()
     operands = [(SHARED_POINTER, buffer_pointer(lowerer, buffer)) for buffer in (op.response, op.barrier)]
     others = lowerer.target.num_ctas - 1

@@ -23,7 +23,7 @@ from tilewright.analysis.axis_lattice import AxisInfo
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.backends.nvidia.lower.access_plan import Place, diagonals, place_of
-from tilewright.backends.nvidia.lower.legality import unsupported
+from tilewright.backends.nvidia.lower.legality import missing_instruction, unsupported
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import OFFSET
@@ -398,6 +398,8 @@ class Lowerer:
             lower = self.module.table.get(op.name)
             if lower is None:
                 raise unsupported(op)
+            if missing := missing_instruction(op, self.target.capability):
+                raise missing
             lower(self, op)
 
     def block(self, block: Block) -> None:
