@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -168,6 +169,28 @@ def test_reductions_and_scans() -> None:
     np.testing.assert_allclose(softmax, np.exp(x) / np.exp(x).sum(), rtol=1e-5)
     np.testing.assert_allclose(cumsum, x.cumsum(), rtol=1e-4, atol=1e-5)
     assert (flipped == x[::-1]).all()
+
+
+@jit
+def running_bf16_kernel(x: Any, out: Any, N: tl.constexpr, REVERSE: tl.constexpr) -> None:
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.static_assert(tl.cumsum(v).dtype == tl.bfloat16)
+    tl.store(out + i, tl.cumsum(v, reverse=REVERSE))
+    tl.store(out + N + i, tl.cumprod(v, reverse=REVERSE))
+    tl.store(out + 2 * N + i, tl.cumsum(v, reverse=REVERSE, dtype=tl.bfloat16))
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_running_sums_and_products_of_bf16_are_rounded_once(direction: int) -> None:
+    x = (1 - np.random.default_rng(5).random(1024) / 64).astype(ml_dtypes.bfloat16)
+    out = np.zeros((3, 1024), np.float32)
+    running_bf16_kernel[(1,)](x, out, N=1024, REVERSE=direction < 0)
+    exact = x.astype(np.float64)[::direction]
+    half_a_step = 2.0**-8
+    np.testing.assert_allclose(out[0, ::direction], exact.cumsum(), rtol=half_a_step)
+    np.testing.assert_allclose(out[1, ::direction], exact.cumprod(), rtol=half_a_step)
+    assert np.abs(out[2, ::direction] / exact.cumsum() - 1).max() > half_a_step, "as asked for, in bf16"
 
 
 @jit

@@ -264,7 +264,7 @@ def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> Any:
 
 
 def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """The running sum along `axis`; integers below 32 bits add up in 32.
+    """The running sum along `axis`; integers below 32 bits add up in 32, and bf16 in fp32, rounded at the end.
 
     Args:
         input: a tile.
@@ -272,11 +272,11 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
         reverse: from the end to the beginning.
         dtype: the element type in which elements are added.
     """
-    return operations.associative_scan(_for_sums(input, dtype), axis, arithmetic.add, reverse)
+    return _running(input, axis, arithmetic.add, reverse, dtype)
 
 
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """The running product along `axis`; integers below 32 bits are multiplied in 32, as in Triton 3.9.
+    """The running product along `axis`, in 32 bits for shorter integers, and in fp32, rounded at the end, for bf16.
 
     Args:
         input: a tile.
@@ -284,7 +284,15 @@ def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) 
         reverse: from the end to the beginning.
         dtype: the element type in which elements are multiplied.
     """
-    return operations.associative_scan(_for_sums(input, dtype), axis, arithmetic.mul, reverse)
+    return _running(input, axis, arithmetic.mul, reverse, dtype)
+
+
+def _running(tile: Any, axis: Any, combine: Callable[..., Any], reverse: Any, dtype: Any) -> Any:
+    """A scan; Triton 3.9 rounds bf16 after each step, which loses the digits of sums near zero."""
+    own = tile.type.scalar
+    if unwrap(dtype) is None and own.is_bf16():
+        return operations.cast(operations.associative_scan(operations.cast(tile, float32), axis, combine, reverse), own)
+    return operations.associative_scan(_for_sums(tile, dtype), axis, combine, reverse)
 
 
 def _for_sums(tile: Any, dtype: Any) -> Any:
