@@ -147,3 +147,21 @@ def test_the_memory_of_one_cta_counts() -> None:
     reason = "it has 65536 bits, and what it is made of 32768 in a row"
     with tilewright.simulate("cuda:90"), pytest.raises(tilewright.CompilationError, match=reason):
         of_two_ctas[(1,)](np.zeros(1), num_ctas=2)
+
+
+@gluon.jit
+def as_squares(x, out, LAYOUT: gl.constexpr):
+    """Rows of 64 numbers are stored, and 16 × 16 numbers read."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    buffer = gl.allocate_shared_memory(x.dtype.element_ty, [4, 64], LAYOUT, gl.load(x + indices(4, 64, layout)))
+    gl.store(out + indices(16, 16, layout), buffer.reshape([16, 16]).load(layout))
+
+
+@pytest.mark.parametrize("order", [[1, 0], [0, 1]])
+def test_a_padded_buffer_of_another_shape_keeps_its_holes(order: list[int]) -> None:
+    """It was read without them: elements were of other places, or of the holes."""
+    x = np.arange(256, dtype=np.int32)
+    out = np.zeros_like(x)
+    with tilewright.simulate("cuda:90"):
+        as_squares[(1,)](x, out, gl.PaddedSharedLayout.with_identity_for([[32, 2]], [4, 64], order))
+    np.testing.assert_array_equal(out, x)

@@ -303,6 +303,8 @@ def reshaped_memory(layout: Encoding, shape: Shape, result: Shape) -> Shared:
         kept = _kept(layout, flags, result, found)
         if kept is not None:
             return kept
+    if isinstance(layout, PaddedShared):
+        return PaddedShared(layout.pads, found.bases["offset"], found.bases["block"])
     return SharedLinear(found.bases["offset"], found.bases["block"], layout.alignment)
 
 
