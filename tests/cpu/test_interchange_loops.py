@@ -269,6 +269,28 @@ def test_sums_of_rows_may_wrap(shift: int, end: int, columns: int) -> None:
     assert not out[columns:].any()
 
 
+@tw.jit
+def all_and_those_behind(x, out, rows, first):
+    """Columns from `first` on count twice: a mask that no prefix of the lanes is, in a row of several vectors."""
+    lane = (tl.num_programs(0) - 1 - tl.program_id(0)) * 64 + tl.arange(0, 64)[None, :]
+    total = tl.zeros((8, 64), tl.float32)
+    for start in range(0, rows, 8):
+        row = start + tl.arange(0, 8)[:, None]
+        places = x + row * 128 + lane
+        total += tl.load(places, row < rows, 0.0) + tl.load(places, (row < rows) & (lane >= first), 0.0)
+    tl.store(out + lane, tl.sum(total, 0)[None, :])
+
+
+@pytest.mark.parametrize("first", [0, 3, 17, 100, 128])
+@pytest.mark.parametrize("rows", [3, 7, 8, 20])
+def test_each_vector_has_a_mask_of_its_own(rows: int, first: int) -> None:
+    """In a pair of rows of which one counts, all vectors had the mask of the last one."""
+    x, out = np.arange(24 * 128, dtype=np.float32).reshape(24, 128), np.empty(128, np.float32)
+    compiled = all_and_those_behind[(2,)](x, out, rows, first)
+    assert "cpu.accumulate" in compiled.asm["ttcir"]
+    np.testing.assert_array_equal(out, x[:rows].sum(0) * np.where(np.arange(128) >= first, 2, 1))
+
+
 @pytest.mark.parametrize("tile", [(8, 32), (16, 16), (1, 128), (8, 8)])
 @pytest.mark.parametrize("kernel", [sum_rows, moving_pointers, sum_of_products], ids=lambda kernel: kernel.__name__)
 def test_no_lane_that_is_masked_off_touches_memory(kernel: Any, tile: tuple[int, int]) -> None:

@@ -175,7 +175,19 @@ class AccumulateLoop:
 
     def _is_fixed(self, key: Asked) -> bool:
         """Whether a part of a mask is the same in all iterations."""
-        return level_of(evaluate(self.c, *key)) <= self.depth
+        return level_of(self._regardless_of_chunk(*key)) <= self.depth
+
+    def _regardless_of_chunk(self, value: Value, index: Index) -> Lane:
+        """`value` where no chunk has begun: vectors of it, which would be those of the last chunk, are not kept."""
+        c = self.c
+        c.depth += 1
+        with c.b.into(Block()):
+            found = evaluate(c, value, index)
+            for left in reversed(list(c.b.block)):
+                left.erase()
+        c.forget(c.depth)
+        c.depth -= 1
+        return found
 
     def _are_on(self, rows: Sequence[Asked]) -> Value:
         """Whether `rows` are on, here and now: of a range of them the last one tells."""
@@ -196,7 +208,7 @@ class AccumulateLoop:
         if len(shape) < 2 or shape[-2] == 1:
             return None
         extent, c.extent = c.extent, shape[-2]
-        bound = evaluate(c, part, (*index[:-2], LANE, ZERO))
+        bound = self._regardless_of_chunk(part, (*index[:-2], LANE, ZERO))
         c.extent = extent
         return bound.below if isinstance(bound, ActiveLaneBound) else None
 
