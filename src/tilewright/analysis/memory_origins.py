@@ -117,12 +117,16 @@ def _origins(op: Op, origins: Mapping[Value, set[Origin]]) -> frozenset[Origin]:
 
 def reads_what_is_written(loop: Op) -> set[Op]:
     """The ops of `loop` that read what a step of it may have written, or another program before an atomic op."""
+    return {read for read, _ in reads_after_writes(loop)}
+
+
+def reads_after_writes(loop: Op) -> list[tuple[Op, Op]]:
+    """The ops of `loop` that read memory, each with those that may write there, and with atomic ops that acquire."""
     accesses = global_accesses(loop)
     writes = [access for access in accesses if access.writes]
-    if any(_acquires(access.op) for access in writes):
-        return {access.op for access in accesses if not access.writes}
-    reads = (access for access in accesses if not access.writes)
-    return {read.op for read in reads if any(read.may_meet(write) for write in writes)}
+    reads = [access for access in accesses if not access.writes]
+    pairs = ((read, write) for read in reads for write in writes)
+    return [(read.op, write.op) for read, write in pairs if _acquires(write.op) or read.may_meet(write)]
 
 
 def address_origins(op: Op) -> Origins:

@@ -193,6 +193,55 @@ def test_each_partition_loads_numbers_that_the_loop_does_not_write() -> None:
     assert automatic_warp_specialization(module_of(LOADED_ROW))
 
 
+STORE = "tt.descriptor_store %c[%row, %c0], %sum : !cdesc, !tile"
+HALF = "!half = tensor<128x64xf16, #sums>\nmodule attributes"
+STORE_IN_PLACE = """%half = arith.truncf %sum : !tile to !half
+      tt.descriptor_store %a[%row, %c0], %half : !adesc, !half"""
+IN_PLACE = [("module attributes", HALF), (STORE, STORE_IN_PLACE)]
+"""The loop stores to the matrix that its copies read."""
+ZEROS = "%zeros = arith.truncf %zero : !tile to !half\n tt.descriptor_store %a[%row, %c0], %zeros : !adesc, !half\n"
+
+
+def test_copies_and_stores_of_one_matrix_take_turns(golden: Callable[[str, str], None]) -> None:
+    module = module_of(*IN_PLACE)
+    assert partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    assert insert_channels(module, StageOptions(2))
+    verify(module)
+    golden(print_op(module), "transforms/warp_specialization/in_order.ttgir")
+
+
+def test_numbers_that_the_loop_may_have_written_are_loaded_in_turns() -> None:
+    by_table = ("%p: !tt.ptr<i32>", "%table: !tt.ptr<!tt.ptr<f32>>, %p: !tt.ptr<i32>")
+    pointer = "%d = tt.load %table : !tt.ptr<!tt.ptr<f32>>\n"
+    shape = "[%c128, %c64], [%long, %one] : !tt.ptr<f32>, !cdesc"
+    numbers = "%long = arith.constant 64 : i64\n %one = arith.constant 1 : i64\n"
+    store = f"%e = tt.make_tensor_descriptor %d, {shape}\n {STORE.replace('%c[', '%e[')}"
+    module = module_of(by_table, LOADED_ROW, (STORE, pointer + numbers + store))
+    assert partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    assert insert_channels(module, StageOptions(2))
+    verify(module)
+    waits = [op for op in module.walk() if op.name == "ttng.async_tma_store_wait"]
+    assert [partitions_of_op(wait) for wait in waits] == [(DEFAULT,)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([("      %m, %t = ttng", f"      {ZEROS}      %m, %t = ttng")], id="stored before the copies"),
+        pytest.param([("      %sum, %w", f"      {ZEROS}      %sum, %w")], id="stored before the products are known"),
+        pytest.param([("        %x = tt.desc", f"        {ZEROS}        %x = tt.desc")], id="stored in each step"),
+    ],
+)
+def test_copies_that_stores_do_not_follow_keep_a_loop_whole(changes: list[tuple[str, str]]) -> None:
+    module = module_of(*IN_PLACE, *changes)
+    before = print_op(module)
+    assert not automatic_warp_specialization(module)
+    assert print_op(module) == before
+    assert automatic_warp_specialization(module_of(*IN_PLACE))
+
+
 COLUMN = "%column = arith.muli %k, %c64 : i32"
 UNDECLARED = '"column"(%k) : (i32) -> i32'
 

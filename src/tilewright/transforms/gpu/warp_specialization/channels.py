@@ -211,7 +211,7 @@ def channels_of(loop: For) -> list[Channel]:
         accesses = accesses_to(alloc, loop, roles)
         if len(set(accesses.values())) == 1:
             continue
-        block = _common_block(list(accesses))
+        block = common_block(list(accesses))
         inner = _channel_inside(accesses, block, roles)
         if inner is not None:
             accesses = _around(accesses, inner)
@@ -263,7 +263,8 @@ def _place(op: Op, block: Block) -> int:
     return next(number for number, other in enumerate(block) if other is op)
 
 
-def _common_block(ops: list[Op]) -> Block:
+def common_block(ops: list[Op]) -> Block:
+    """The innermost block that has all `ops`, or ops around them."""
     block = ops[0].block
     while block is not None and any(ancestor_in(op, block) is None for op in ops):
         parent = block.region.op if block.region is not None else None

@@ -51,6 +51,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
 )
 from tilewright.transforms.gpu.warp_specialization.correction import compute_early, corrects, handed_tiles
+from tilewright.transforms.gpu.warp_specialization.memory_order import Order, orders_of
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     OUTPUTS,
@@ -84,6 +85,13 @@ class _Marker(Writer):
         super().__init__(before)
         self.partition = partition
 
+    @classmethod
+    def behind(cls, segment: Segment) -> _Marker:
+        """Puts ops behind `segment`, for its partition."""
+        marker = cls(segment.last, segment.partition)
+        marker.before = segment.last.next
+        return marker
+
     def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Attribute) -> None:
         """An op without results that the partition executes."""
         mark(self.op(name, operands, (), attributes), [self.partition])
@@ -106,7 +114,10 @@ class _Inserter:
                 _write_no_start(alloc)
         for tile in handed_tiles(self.loop):
             self._put_into_memory(tile)
-        for channel in sorted(channels_of(self.loop), key=lambda channel: channel.inner_loop is not None):
+        channels = channels_of(self.loop)
+        for order in orders_of(self.loop, channels):
+            self._keep(order)
+        for channel in sorted(channels, key=lambda channel: channel.inner_loop is not None):
             self._hand_over(channel, self._places_of(channel))
         for op in list(self.loop.walk()):
             if isinstance(op, TensorCoreMma):
@@ -129,7 +140,7 @@ class _Inserter:
         segments = channel.segments
         place, phase = self._place(channel.block, count)
         by_threads = channel.is_loaded_by_threads
-        arrivals = [self._arrivals(segment) for segment in segments]
+        arrivals = [self._arrivals(segment.partition) for segment in segments]
         if by_threads:
             arrivals[0] = _threads(self.loop)
         barriers = [allocate_barriers(self.loop, count, number) for number in arrivals]
@@ -153,11 +164,23 @@ class _Inserter:
                 if alloc.block is not self.loop.block and _is_within(alloc, self.loop):
                     self._move_out(alloc, count if channel.is_new else 1, place)
 
+    def _keep(self, order: Order) -> None:
+        """Let the reads and writes of `order` take turns; what is written is in memory before the next reads."""
+        place, phase = self._place(order.block, 1)
+        reads, writes = order.reads, order.writes
+        read, written = (allocate_barriers(self.loop, 1, self._arrivals(part.partition)) for part in (reads, writes))
+        self._wait(reads, written, place, phase, other_round=True)
+        self._arrive(_Marker.behind(reads), read, place)
+        self._wait(writes, read, place, phase, other_round=False)
+        at = _Marker.behind(writes)
+        at.marked("ttng.async_tma_store_wait", (), pendings=Number(0, i32))
+        self._arrive(at, written, place)
+
     # Barriers
 
-    def _arrivals(self, segment: Segment) -> int:
-        """How often the partition of `segment` arrives behind it: groups that multiply do not wait for each other."""
-        return max(1, self.arriving_warps) if segment.partition == DEFAULT else 1
+    def _arrivals(self, partition: int) -> int:
+        """How often `partition` arrives behind a segment: groups that multiply do not wait for each other."""
+        return max(1, self.arriving_warps) if partition == DEFAULT else 1
 
     def _wait(self, segment: Segment, barriers: Value, place: Value, phase: Value, *, other_round: bool) -> None:
         at = _Marker(segment.first, segment.partition)
@@ -175,16 +198,20 @@ class _Inserter:
 
     def _tell(self, segment: Segment, barriers: Value, place: Value, *, fenced: bool) -> None:
         """Arrive behind `segment`; `fenced`: the accelerator writes next what its threads have read."""
-        at = _Marker(segment.last, segment.partition)
-        at.before = segment.last.next
+        at = _Marker.behind(segment)
         if fenced:
             at.marked("ttng.fence_async_shared", (), bCluster=False)
-        barrier = at.view(barriers, place)
         if segment.partition == self.roles.mma:
-            at.marked("ttng.tc_gen5_commit", [barrier, [], []])
+            at.marked("ttng.tc_gen5_commit", [at.view(barriers, place), [], []])
         else:
-            each: dict[str, Attribute] = {BY_WARPS: UNIT} if self.arriving_warps else {}
-            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(self._arrivals(segment), i32), **each)
+            self._arrive(at, barriers, place)
+
+    def _arrive(self, at: _Marker, barriers: Value, place: Value) -> None:
+        """Let the partition of `at` arrive, each of its warps for itself if groups multiply."""
+        count = self._arrivals(at.partition)
+        each: dict[str, Attribute] = {BY_WARPS: UNIT} if count > 1 else {}
+        barrier = at.view(barriers, place)
+        at.marked("ttng.arrive_barrier", [barrier, []], count=Number(count, i32), **each)
 
     # Buffers
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
-from tilewright.analysis.memory_origins import reads_what_is_written
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
@@ -72,6 +71,7 @@ from tilewright.transforms.gpu.warp_specialization.correction import (
 )
 from tilewright.transforms.gpu.warp_specialization.descriptor_rings import handed_on
 from tilewright.transforms.gpu.warp_specialization.loaded_tiles import bytes_of, put_into_memory, take_from_memory
+from tilewright.transforms.gpu.warp_specialization.memory_order import orders_of
 from tilewright.transforms.gpu.warp_specialization.slices import (
     CORRECTION,
     DEFAULT,
@@ -217,13 +217,13 @@ def _schedule_with(loop: For, copies: Collection[Load], corrected: Collection[Op
             for op in () if load is None else (load, alloc):
                 mark(op, [roles.load])
         _mark_undeclared(loop, roles)
-        _check_memory(loop, roles)
         _check_descriptors(loop, roles)
         _check_handed(loop, stages)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
         _mark_slices(loop, channels, roles)
+        orders_of(loop, channels)  # refuses copies that cannot keep behind what the loop may have written
     except (UnknownAccessError, ForeignValueError):
         for op in loop.walk():
             op.attributes = without(op, PARTITION, OUTPUTS)
@@ -374,20 +374,13 @@ def _first_user(token: Value) -> Op | None:
 def _numbers_loaded(loop: For) -> set[Load]:
     """The loads of numbers by pointers that each partition may do for itself.
 
-    They read what the loop does not write, as copies do: it stores by descriptor alone.
+    The loop stores by descriptor alone. Where that may write what they read, `memory_order.py` orders them.
     """
     writers = (op for op in loop.walk() if not op.regions and not op.definition.terminator and writes_memory(op))
     if not all(isinstance(op, (DescriptorWrite, *ACCESSES)) for op in writers):
         return set()
     loads = (op for op in loop.walk() if isinstance(op, Load))
-    numbers = {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
-    return numbers - reads_what_is_written(loop)
-
-
-def _check_memory(loop: For, roles: Roles) -> None:
-    """Refuse copies of what the loop may have written: they would run ahead of that."""
-    if any(partitions_of_op(op) == (roles.load,) for op in reads_what_is_written(loop)):
-        raise UnknownAccessError
+    return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
 
 
 def _check_descriptors(loop: For, roles: Roles) -> None:
