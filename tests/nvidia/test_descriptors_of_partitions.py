@@ -48,6 +48,8 @@ def grouped(a, b, c, groups, count, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
             products(a, b, c, rows, terms, first, place, BM, BN, BK, HOW)
         if HOW == "writes":
             tl.store(groups + count * 4 + g, rows)
+        elif HOW == "counts":
+            tl.atomic_add(groups + count * 4 + g, rows, sem="relaxed")
 
 
 def arguments_for(sizes: list[tuple[int, int]]) -> tuple[list[Any], Array]:
@@ -90,9 +92,19 @@ def test_groups(capability: int, sizes: list[tuple[int, int]], programs: int, ho
     np.testing.assert_array_equal(launch(kernel, (programs, 1), arguments)[2], expected)
 
 
-def test_loops_that_write_by_pointers_stay_whole() -> None:
+@pytest.mark.parametrize("capability", [90, 100])
+def test_loops_that_write_their_table_of_numbers(capability: int) -> None:
+    arguments, expected = arguments_for(MANY)
+    kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW="writes")
+    assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
+    _, _, found, table = launch(kernel, (1, 1), arguments)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(table[4 * len(MANY) :], [rows for rows, _ in MANY])
+
+
+def test_loops_with_atomic_ops_stay_whole() -> None:
     arguments, _ = arguments_for(MANY)
-    kernel = compiled(grouped, arguments, capability=100, **BLOCKS, HOW="writes")
+    kernel = compiled(grouped, arguments, capability=100, **BLOCKS, HOW="counts")
     assert "ttg.warp_specialize(" not in kernel.asm["ttgir"]
 
 

@@ -23,7 +23,6 @@ def products_through_a_table(
     a, out, b, table, steps, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr
 ):
     """The product of each step is the left operand of the next one, unless they are apart."""
-    at = tl.program_id(0)
     for step in tl.range(0, steps + 1):
         tl.store(table + step, (a + step * BM * BN).to(tl.int64))
         tl.store(table + steps + 1 + step, ((out if HOW == "apart" else a) + step * BM * BN).to(tl.int64))
@@ -34,11 +33,15 @@ def products_through_a_table(
         source, target = tl.load(table + step).to(pointer), tl.load(table + steps + 2 + step).to(pointer)
         left = tl.make_tensor_descriptor(source, [BM, BN], [BN, 1], [BM, BK])
         product = tl.make_tensor_descriptor(target, [BM, BN], [BN, 1], [BM, BN])
-        for tile in tl.range(at, 1, tl.num_programs(0)):
+        for tile in tl.range(tl.program_id(0), 1, tl.num_programs(0)):
             total = tl.zeros((BM, BN), tl.float32)
             for k in range(0, BN, BK):
                 total = tl.dot(left.load([tile * BM, k]), right.load([0, k]).T, total)
-            product.store([tile * BM, 0], total.to(tl.float16))
+            if HOW == "by threads":
+                at = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+                tl.store(target + tile * BM * BN + at, total.to(tl.float16))
+            else:
+                product.store([tile * BM, 0], total.to(tl.float16))
 
 
 @tw.jit
@@ -72,7 +75,7 @@ def chosen_rows() -> list[Any]:
 
 
 @pytest.mark.parametrize("capability", [90, 100])
-@pytest.mark.parametrize("how", ["in place", "apart"])
+@pytest.mark.parametrize("how", ["in place", "apart", "by threads"])
 def test_copies_of_what_the_step_before_has_stored(capability: int, how: str) -> None:
     arguments = matrices()
     kernel = compiled(products_through_a_table, arguments, capability=capability, **BLOCKS, HOW=how)
@@ -80,6 +83,7 @@ def test_copies_of_what_the_step_before_has_stored(capability: int, how: str) ->
     found = launch(kernel, (1,), arguments)[1 if how == "apart" else 0]
     expected = [0, 2, 0, 0] if how == "apart" else 2 ** np.arange(STEPS + 1)
     np.testing.assert_array_equal(found[:, 0, 0], expected)
+    assert ("fence.proxy.async.global" in kernel.asm["ptx"]) is (how == "by threads")
 
 
 @pytest.mark.parametrize("capability", [90, 100])

@@ -335,9 +335,13 @@ def test_a_box_is_not_stored_in_front_of_a_tensor(part: str) -> None:
         stored(copy, **{"%r23, 24;": "%r23, -8;"})
 
 
-def test_hazards_of_stored_boxes() -> None:
+@pytest.mark.parametrize("fence", ["", "fence.proxy.async.global;"])
+def test_what_is_stored_to_shared_memory_needs_a_fence_of_its_own(fence: str) -> None:
     with pytest.raises(SimulationError, match=r"no fence\.proxy\.async"):
-        stored(FENCE="")
+        stored(FENCE=fence)
+
+
+def test_hazards_of_stored_boxes() -> None:
     with pytest.raises(SimulationError, match="the CTA ends while"):
         stored(WAIT="")
     with pytest.raises(SimulationError, match="still reads"):

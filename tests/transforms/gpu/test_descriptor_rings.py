@@ -68,7 +68,7 @@ def test_all_loops_around_hand_the_place_on() -> None:
 
 
 LOADED = "%from = tt.load %p : !tt.ptr<i32>"
-STORES = "tt.store %p, %tile : !tt.ptr<i32>"
+ADDS = "%old = tt.atomic_rmw add, relaxed, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32"
 PRINTS = 'tt.print "tile" {hex = false, isSigned = array<i32: 1>} : %tile : i32'
 
 
@@ -76,7 +76,7 @@ PRINTS = 'tt.print "tile" {hex = false, isSigned = array<i32: 1>} : %tile : i32'
     ("effect", "change"),
     [
         pytest.param("", ("!cdesc, !tile\n", '!cdesc, !tile\n "kept"(%a) : (!adesc) -> ()\n'), id="an op has it"),
-        pytest.param(STORES, ("%tile :", "%from :"), id="its address is loaded from what the loop writes"),
+        pytest.param(ADDS, ("%tile :", "%from :"), id="its address is loaded from what an atomic op writes"),
         pytest.param(PRINTS, ("%tile :", "%from :"), id="its address is loaded, and an op may write"),
     ],
 )

@@ -132,7 +132,10 @@ def test_a_module_without_marks_is_left_alone() -> None:
 ROW = "%row = arith.muli %tile, %c128 : i32"
 LOADED_ROW = (ROW, "%row = tt.load %p : !tt.ptr<i32>")
 WRITTEN = ("      %sum, %w", "      tt.store %p, %tile : !tt.ptr<i32>\n      %sum, %w")
+ADD = "%o = tt.atomic_rmw add, relaxed, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32"
+ADDED = ("      %sum, %w", f"      {ADD}\n      %sum, %w")
 USED = "ttg.local_dealloc %left : !left"
+STORES = {"%p": "tt.store %p, %tile : !tt.ptr<i32>", "%q": "tt.store %q, %true : !tt.ptr<i1>"}
 FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
 
 
@@ -149,11 +152,11 @@ FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true
             [(ROW, f"{ROW}\n %old = tt.atomic_rmw add, acq_rel, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32")],
             id="an order of all accesses",
         ),
-        pytest.param([LOADED_ROW, WRITTEN], id="a copy needs what is loaded from what the loop writes"),
+        pytest.param([LOADED_ROW, ADDED], id="a copy needs what is loaded from what an atomic op writes"),
         pytest.param([("        %v = ttng", f"        {USED}\n        %v = ttng")], id="an unknown op has a buffer"),
         pytest.param(
-            [("        %v = ttng", "        %flag = tt.load %q : !tt.ptr<i1>\n        %v = ttng"), *FLAG, WRITTEN],
-            id="a product needs what is loaded from what the loop writes",
+            [("        %v = ttng", "        %flag = tt.load %q : !tt.ptr<i1>\n        %v = ttng"), *FLAG, ADDED],
+            id="a product needs what is loaded beside an atomic op",
         ),
         pytest.param(
             [("%row = arith", "%row = tt.load %p {isVolatile = true} : !tt.ptr<i32>\n %old = arith")],
@@ -224,6 +227,19 @@ def test_numbers_that_the_loop_may_have_written_are_loaded_in_turns() -> None:
     verify(module)
     waits = [op for op in module.walk() if op.name == "ttng.async_tma_store_wait"]
     assert [partitions_of_op(wait) for wait in waits] == [(DEFAULT,)]
+
+
+@pytest.mark.parametrize("stored", ["%p", "%q"])
+def test_numbers_that_threads_may_have_written_are_loaded_in_turns(stored: str) -> None:
+    module = module_of(*FLAG[:1], LOADED_ROW, WRITTEN, ("tt.store %p, %tile : !tt.ptr<i32>", STORES[stored]))
+    assert partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    before = print_op(module).count("ttg.local_alloc")
+    assert insert_channels(module, StageOptions(2))
+    verify(module)
+    text = print_op(module)
+    assert text.count("ttg.local_alloc") - before == (6 if stored == "%p" else 4)
+    assert "fence.proxy" not in text
 
 
 @pytest.mark.parametrize(

@@ -436,4 +436,5 @@ HANDLERS: Handlers = {
     "pmevent": nothing,
     "fence.proxy.async": command(fence),
     "fence.proxy.async::generic": command(fence),
+    "fence.proxy.async.global": nothing,
 }

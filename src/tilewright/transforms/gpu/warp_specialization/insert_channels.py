@@ -65,6 +65,13 @@ from tilewright.transforms.loop_unroll import NUM_STAGES
 from tilewright.transforms.matching import constant_of, following, is_after
 from tilewright.transforms.op_builder import OpBuilder
 
+FENCE: dict[str, Attribute] = {
+    "asm_string": "fence.proxy.async.global; mov.b32 $0, 0;",
+    "constraints": "=r",
+    "packed_element": Number(1, i32),
+    "pure": False,
+}
+"""Copies by descriptor see what the thread has stored to global memory."""
 Place = tuple[Value, Value]
 """The number of a place in a ring, and the parity of the round."""
 
@@ -173,7 +180,10 @@ class _Inserter:
         self._arrive(_Marker.behind(reads), read, place)
         self._wait(writes, read, place, phase, other_round=False)
         at = _Marker.behind(writes)
-        at.marked("ttng.async_tma_store_wait", (), pendings=Number(0, i32))
+        if order.copies_out:
+            at.marked("ttng.async_tma_store_wait", (), pendings=Number(0, i32))
+        if order.fenced:
+            mark(at.op("tt.elementwise_inline_asm", (), (i32,), FENCE), [DEFAULT])
         self._arrive(at, written, place)
 
     # Barriers

@@ -23,7 +23,8 @@ from typing import NamedTuple
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.analysis.memory_origins import reads_after_writes
 from tilewright.dialects.scf import For
-from tilewright.dialects.tt_descriptors import DescriptorWrite
+from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite
+from tilewright.dialects.tt_memory import Store
 from tilewright.ir.core import Block, Op
 from tilewright.transforms.gpu.warp_specialization.channels import (
     PRODUCTS,
@@ -37,11 +38,21 @@ from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, STAGES
 
 
 class Order(NamedTuple):
-    """The accesses of a round: in each execution of `block`, `writes` follows `reads`, and precedes the next reads."""
+    """The accesses of a round: in each execution of `block`, `writes` follows `reads`, and precedes the next reads.
+
+    Attributes:
+        block: the block whose executions are the rounds.
+        reads: the part of a round in which a partition reads.
+        writes: the part in which the default partition writes.
+        copies_out: whether copies by descriptor write.
+        fenced: whether copies by descriptor read what threads write.
+    """
 
     block: Block
     reads: Segment
     writes: Segment
+    copies_out: bool
+    fenced: bool
 
 
 def orders_of(loop: For, channels: Sequence[Channel]) -> list[Order]:
@@ -58,7 +69,7 @@ def orders_of(loop: For, channels: Sequence[Channel]) -> list[Order]:
         for partition in partitions_of_op(read):
             if partition == DEFAULT:
                 continue
-            if not isinstance(write, DescriptorWrite) or partitions_of_op(write) != (DEFAULT,):
+            if not isinstance(write, (DescriptorWrite, Store)) or partitions_of_op(write) != (DEFAULT,):
                 raise UnknownAccessError
             reads, writes = accesses.setdefault((block, partition), ([], []))
             reads.append(read)
@@ -78,7 +89,13 @@ def _order(
         if partitions_of_op(read) == (roles.load,) and not _is_complete(read, block, writing[0], channels):
             raise UnknownAccessError
     assert block.first is not None, "the block has the accesses"
-    return Order(block, Segment(partition, block.first, first_reads[-1]), Segment(DEFAULT, writing[0], writing[-1]))
+    return Order(
+        block,
+        Segment(partition, block.first, first_reads[-1]),
+        Segment(DEFAULT, writing[0], writing[-1]),
+        any(isinstance(write, DescriptorWrite) for write in writes),
+        any(isinstance(read, DescriptorRead) for read in reads) and any(isinstance(write, Store) for write in writes),
+    )
 
 
 def _within(block: Block, ops: Sequence[Op]) -> list[Op]:

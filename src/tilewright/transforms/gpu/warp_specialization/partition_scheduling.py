@@ -15,7 +15,7 @@ updates need values of the previous iteration; the iteration uses the accumulato
 Products of warp groups (sm_90) are in the default partition, whose registers hold the accumulators; such loops are
 divided where Triton divides them: with one warp group, several stages, and operands that are all loaded by descriptor.
 
-Scalars that several partitions need are recomputed in each, and loaded in each in a loop that writes by descriptor
+Scalars that several partitions need are recomputed in each, and loaded in each in a loop that writes by stores
 only; so are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a copy or a
 product needs values of the default partition other than through a buffer, or if the ops that access the buffers of
 products are not all known.
@@ -34,7 +34,7 @@ from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
-from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
@@ -374,10 +374,10 @@ def _first_user(token: Value) -> Op | None:
 def _numbers_loaded(loop: For) -> set[Load]:
     """The loads of numbers by pointers that each partition may do for itself.
 
-    The loop stores by descriptor alone. Where that may write what they read, `memory_order.py` orders them.
+    The loop writes by stores alone. Where one may write what they read, `memory_order.py` orders them.
     """
     writers = (op for op in loop.walk() if not op.regions and not op.definition.terminator and writes_memory(op))
-    if not all(isinstance(op, (DescriptorWrite, *ACCESSES)) for op in writers):
+    if not all(isinstance(op, (DescriptorWrite, Store, *ACCESSES)) for op in writers):
         return set()
     loads = (op for op in loop.walk() if isinstance(op, Load))
     return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
