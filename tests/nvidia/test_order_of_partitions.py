@@ -86,12 +86,14 @@ def test_copies_of_what_the_step_before_has_stored(capability: int, how: str) ->
     assert ("fence.proxy.async.global" in kernel.asm["ptx"]) is (how == "by threads")
 
 
+@pytest.mark.parametrize(("terms", "rows"), [(TERMS, [0, 2, 4, 6]), (0, [0, 2, 4, 0])])
 @pytest.mark.parametrize("capability", [90, 100])
-def test_numbers_that_the_step_before_has_stored(capability: int) -> None:
+def test_numbers_that_the_step_before_has_stored(capability: int, terms: int, rows: list[int]) -> None:
     arguments = chosen_rows()
+    arguments[0][2, 0, 1] = terms  # for the last step, which without terms has no copies and no products
     kernel = compiled(rows_of_products, arguments, capability=capability, **BLOCKS, HOW="in place")
     assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
-    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2][:, 0, 0], [0, 2, 4, 6])
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2][:, 0, 0], rows)
 
 
 def without_order(monkeypatch: pytest.MonkeyPatch) -> None:
