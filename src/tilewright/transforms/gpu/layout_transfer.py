@@ -201,10 +201,8 @@ def free_between(value: Value, layout: Distributed | None) -> bool:
 def is_expensive_access(op: PointerAccess) -> bool:
     """Whether a load or store reads or writes so much that its layout matters: at least one element per thread."""
     pointer = op.pointer.type
-    if not isinstance(pointer, TensorType) or (count := prod(pointer.shape)) == 1:
-        return False
     workers = workers_of(op)
-    return count >= workers.warps * workers.lanes
+    return isinstance(pointer, TensorType) and prod(pointer.shape) >= workers.warps * workers.lanes
 
 
 def is_dot_operand(value: Value) -> bool:
