@@ -57,6 +57,7 @@ def test_attributes(module: ModuleView) -> None:
         "kernel",
         call.get_flat_symbol_ref_attr("callee"),
     ]
+    assert call.get_str_attr("callee") is None  # a symbol
     assert [f.get_bool_attr("noinline") for f in ops(module, "tt.func")] == [False, False]
     assert {c.get_constant_value() for c in ops(module, "arith.constant")} == {0, 1}
     assert arange.get_constant_value() is None

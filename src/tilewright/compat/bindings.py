@@ -104,7 +104,7 @@ class OpView(NamedTuple):
     def get_str_attr(self, name: str) -> str | None:
         """A text attribute, or None."""
         found = self.op.attributes.get(name)
-        return found if isinstance(found, str) else found.name if isinstance(found, Symbol) else None
+        return found if isinstance(found, str) else None
 
     def get_int_attr(self, name: str) -> int | None:
         """A whole number among the attributes, or None."""
