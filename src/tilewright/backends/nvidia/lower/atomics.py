@@ -164,8 +164,8 @@ def _rmw(lowerer: Lowerer, op: AtomicRmw) -> None:
         predicate = both(lowerer, once, masks[group[0]] if masks is not None else None)
         if by_swaps:
             return [_by_swaps(lowerer, op, address, values[group[0]], predicate)]
-        added = [] if loads else [_packed(lowerer, form, element, [values[number] for number in group])]
-        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, added, predicate))
+        added = [] if loads else [form.words.pack(lowerer.w, element, [values[number] for number in group])]
+        return form.words.unpack(lowerer.w, element, _atomic(lowerer, name, form.words, address, added, predicate))
 
     _finish(lowerer, op, form, access, once)
 
@@ -178,22 +178,10 @@ def _cas(lowerer: Lowerer, op: AtomicCas) -> None:
     once = only_once(lowerer, op.pointer.type)
 
     def access(group: Sequence[int], address: str) -> list[str]:
-        values = [_packed(lowerer, form, element, [own[group[0]]]) for own in (expected, wanted)]
-        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, values, once))
+        values = [form.words.pack(lowerer.w, element, [own[group[0]]]) for own in (expected, wanted)]
+        return form.words.unpack(lowerer.w, element, _atomic(lowerer, name, form.words, address, values, once))
 
     _finish(lowerer, op, form, access, once)
-
-
-def _packed(lowerer: Lowerer, form: Form, element: str, values: Sequence[str]) -> list[str]:
-    if form.words.elements == 1:
-        return [as_integer(lowerer.w, element, value) for value in values]
-    return form.words.pack(lowerer.w, element, values)
-
-
-def _unpacked(lowerer: Lowerer, form: Form, element: str, words: Sequence[str]) -> list[str]:
-    if form.words.elements == 1:
-        return [from_integer(lowerer.w, element, word) for word in words]
-    return form.words.unpack(lowerer.w, element, words)
 
 
 def _is_load(op: AtomicRmw) -> bool:
