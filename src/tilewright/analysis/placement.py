@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import insort_right
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from tilewright.analysis.live_ranges import Interval
 from tilewright.support.named_tuple import NamedTuple
@@ -101,7 +102,7 @@ def _move_apart(
     colours: dict[int, int] = {largest_first[0]: 0}
     for index in largest_first:
         taken = {colours.get(other) for other in clashes.get(index, ())}
-        colours[index] = next(colour for colour in range(len(requests) + 1) if colour not in taken)
+        colours[index] = next(colour for colour in count() if colour not in taken)
     for index in largest_first:
         if colours[index]:
             above = max((offsets[other] + requests[other].size for other in clashes.get(index, ())), default=0)
