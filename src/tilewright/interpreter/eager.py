@@ -1,6 +1,7 @@
 """Runs kernels as Python functions: `print`, `pdb` and ordinary control flow work inside.
 
-    run_eagerly(kernel, (4, 1, 1), {"x": Argument(pointer_type(float32), address), "n": Argument(int32, 100)}, buffers)
+    arguments = {"x": Argument(pointer_type(float32), address), "n": Argument(int32, 100)}
+    run_eagerly(kernel, (4, 1, 1), arguments, buffers, checks_overflow=False)
 
 Programs run one after the other. In kernels and their functions `range` makes run-time counters, and `min`, `max` and
 `abs` take tiles, as in compiled kernels.
@@ -66,7 +67,7 @@ def run_eagerly(
     arguments: Mapping[str, Any],
     buffers: Sequence[HostBuffer] = (),
     *,
-    checks_overflow: bool = False,
+    checks_overflow: bool,
 ) -> None:
     """Run every program of `grid` in Python.
 
