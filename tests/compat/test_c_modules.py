@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -82,6 +83,17 @@ def test_program_may_bring_its_own_compiler(compiled: Any) -> None:
 
     assert (Path(made).name, Path(made).read_bytes()) == (f"thing{EXTENSION}", b"library")
     assert asked == [("thing", "int x;", ([], [], ["m"]))]
+
+
+def test_cc_names_the_compiler_of_c_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in COMPILERS:
+        monkeypatch.setitem(COMPILERS, language, ("python3",))
+    with knobs.build.scope():
+        knobs.build.cc = "/own/cc"
+        assert compiler("c") == "/own/cc"
+        assert compiler("c++") == which("python3")
+        knobs.build.cc = None
+        assert compiler("c") == which("python3")
 
 
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

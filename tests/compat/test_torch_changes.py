@@ -20,7 +20,7 @@ from tilewright.compat.torch_inductor import (
     try_whole_kernels,
 )
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import match_divided, tile_long_rows
+from tilewright.compat.torch_layouts import match_divided, tile_long_rows, weigh_weights
 from tilewright.language import constexpr, exp, float32, maximum
 
 pytestmark = pytest.mark.quick
@@ -360,6 +360,37 @@ def test_narrow_integers_are_left_to_torch_and_all_that_it_keeps(size: int, is_f
     assert left[SCATTER](None, "sum", dtype)
     choices.config.cpu_backend = "cpp"
     assert left[PUT](dtype) is by_torch
+
+
+@pytest.mark.parametrize(
+    ("backend", "forced", "device", "pixels", "wanted"),
+    [
+        *[("triton", False, "cpu", 4, False), ("triton", False, "cpu", 6, True), ("triton", True, "cpu", 4, True)],
+        *[("cpp", False, "cpu", 4, True), ("triton", False, "cuda", 4, True)],
+    ],
+)
+def test_images_with_fewer_numbers_than_weights_stay_as_they_are(
+    backend: str, forced: bool, device: str, pixels: int, wanted: bool
+) -> None:
+    """The weights have 18 numbers; image and result have twice and once the pixels, of which one extent is a symbol."""
+
+    def tensor(*shape: Any) -> SimpleNamespace:
+        return SimpleNamespace(meta={"val": SimpleNamespace(shape=shape, device=SimpleNamespace(type=device))})
+
+    symbol, unknown = (SimpleNamespace(node=SimpleNamespace(hint=hint)) for hint in (pixels, None))
+    result = tensor(unknown, symbol)
+    result.args, result.target = (tensor(2, symbol), tensor(2, 1, 3, 3)), "convolution"
+    graph = SimpleNamespace(
+        GraphLowering=SimpleNamespace(decide_layout_opt=lambda gm, *, is_inference: is_inference),
+        config=SimpleNamespace(cpu_backend=backend, force_layout_optimization=forced),
+        torch=SimpleNamespace(
+            ops=SimpleNamespace(aten=SimpleNamespace(convolution=SimpleNamespace(default=result.target)))
+        ),
+    )
+    weigh_weights(graph)
+    module = SimpleNamespace(graph=SimpleNamespace(nodes=[SimpleNamespace(target="relu"), result]))
+    assert graph.GraphLowering.decide_layout_opt(module, is_inference=True) is wanted
+    assert not graph.GraphLowering.decide_layout_opt(module, is_inference=False)
 
 
 @jit

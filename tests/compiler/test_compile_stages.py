@@ -106,6 +106,7 @@ def test_metadata() -> None:
     assert metadata.stored == [1]
     assert (metadata.shared, metadata.target) == (192, GPUTarget("recorder", 1, 0))
     assert Metadata(json.loads(json.dumps(metadata.json_facts()))) == metadata
+    assert repr(metadata).startswith("Metadata(")
     assert pickle.loads(pickle.dumps(metadata)) == metadata
     assert set(metadata._fields) == metadata._asdict().keys()
     with pytest.raises(AttributeError, match="cubin"):

@@ -20,7 +20,13 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.compile import compile as compile_source
-from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES, StandaloneError, kernel_object, launcher_object
+from tilewright.runtime.drivers.cpu.standalone import (
+    LOOKS_AT_FAILURES,
+    StandaloneError,
+    _scratch,
+    kernel_object,
+    launcher_object,
+)
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.system import SYSTEM
 
@@ -98,6 +104,13 @@ def test_products_with_scratch_memory_on_several_threads(tmp_path: Path, size: i
 
     for out in outs:
         np.testing.assert_allclose(out, x @ y.transpose(0, 2, 1), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "is_mapped"), [(0, False), (1 << 16, False), ((1 << 16) + 1, True)])
+def test_much_scratch_memory_is_mapped(size: int, is_mapped: bool) -> None:
+    """The stack of a thread may have room for some hundred kilobytes only."""
+    stack, taken, given, _ = _scratch(size)
+    assert ("alloca" in stack, "mmap" in taken, "munmap" in given) == (not is_mapped, is_mapped, is_mapped)
 
 
 def test_a_number_that_c_lacks_is_refused() -> None:

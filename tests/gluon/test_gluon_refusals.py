@@ -76,6 +76,20 @@ def comes(out, WAITS: gl.constexpr):
 
 
 @gluon.jit
+def meets(out):
+    cluster.arrive()
+    cluster.wait()
+    gl.store(out, 1.0)
+
+
+def test_halves_of_barriers_may_stand_in_the_kernel_itself() -> None:
+    out = np.zeros(1, np.float32)
+    with tilewright.simulate("cuda:90"):
+        meets[(1,)](out, num_ctas=2)
+    assert out == 1
+
+
+@gluon.jit
 def idles(out, WAITS: gl.constexpr):
     gl.store(out, 1.0)
 

@@ -107,6 +107,38 @@ def test_operands_of_other_widths_that_lie_along_the_depth(dtype: Any) -> None:
     np.testing.assert_array_equal(*run(sums(16, 64, 256 // bits), None, memory(bits, transposed=True), dtype=dtype))
 
 
+@gluon.jit
+def partial_sums(a, b, c, n, SUM: gl.constexpr, RIGHT: gl.constexpr, IMPRECISE: gl.constexpr):
+    """Two products of bytes: one that is added to 1 where `n` says so, and one to 0."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    above, beside = gl.SliceLayout(1, layout), gl.SliceLayout(0, layout)
+    left = gl.load(a + gl.arange(0, 64, above)[:, None] * 64 + gl.arange(0, 64, beside)[None, :])
+    right = gl.load(b + gl.arange(0, 64, above)[:, None] * 16 + gl.arange(0, 16, beside)[None, :])
+    x = gl.allocate_shared_memory(a.dtype.element_ty, [64, 64], gl.NVMMASharedLayout(64, 8, 2), left)
+    y = gl.allocate_shared_memory(b.dtype.element_ty, [64, 16], RIGHT, right)
+    fence_async_shared()
+    ones = gl.full([64, 16], 1.0, gl.float32, layout=SUM)
+    added = warpgroup_mma(x, y, ones, use_acc=n > 0, max_num_imprecise_acc=IMPRECISE)
+    alone = warpgroup_mma(x, y, gl.zeros([64, 16], gl.float32, layout=SUM), max_num_imprecise_acc=IMPRECISE)
+    at = c + gl.arange(0, 64, gl.SliceLayout(1, SUM))[:, None] * 16 + gl.arange(0, 16, gl.SliceLayout(0, SUM))[None, :]
+    gl.store(at, added)
+    gl.store(at + 64 * 16, alone)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("imprecise", [32, 64, None])
+@pytest.mark.parametrize("n", [0, 1])
+def test_partial_sums_of_bytes_are_added_to_what_was_there(n: int, imprecise: int | None) -> None:
+    """Two partial sums, one, or none: then the instruction itself asks whether to add."""
+    random, dtype = np.random.default_rng(3), ml_dtypes.float8_e5m2
+    a, b = (random.integers(-3, 4, shape).astype(dtype) for shape in ((64, 64), (64, 16)))
+    c = np.zeros((2, 64, 16), np.float32)
+    with tilewright.simulate("cuda:90"):
+        partial_sums[(1,)](a, b, c, n, SUM=sums(16, 16, 32), RIGHT=memory(8, transposed=True), IMPRECISE=imprecise)
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(c, [product + n, product])
+
+
 BLOCKED = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
 OTHER_WARPS = gl.DotOperandLayout(0, sums(16, 64, 16, warps=(1, 4)), 2)
 

@@ -57,6 +57,13 @@ def test_rules_create_before_the_op() -> None:
     ]
 
 
+def test_what_only_a_dead_branch_needs_is_dead() -> None:
+    body = (
+        "%x = arith.addi %a, %a : i32\n%r = scf.if %c -> (i32) {\nscf.yield %x : i32\n} else {\nscf.yield %a : i32\n}"
+    )
+    assert rewritten(body) == []
+
+
 def test_dead_code_goes_but_effects_stay() -> None:
     body = (
         "%x = arith.addi %a, %a : i32\n%y = arith.muli %x, %x : i32\n%l = tt.load %p : !tt.ptr<i32>\n"

@@ -345,6 +345,11 @@ def refused_subscript(x, n):
     x[0] = n
 
 
+def refused_target(x, n):
+    for x[0] in tl.static_range(n):
+        tl.store(x, n)
+
+
 def refused_attribute(x, n):
     x.y = n
 
@@ -390,6 +395,7 @@ REFUSALS = {
     refused_matrix_product: "the operator `@`",
     refused_set: "a set",
     refused_subscript: "assignment to a subscript",
+    refused_target: "assignment to a subscript",
     refused_try: "`try`",
     refused_yield: "`yield`",
 }

@@ -108,6 +108,21 @@ def test_arguments_in_places_of_older_signatures() -> None:
     ]
 
 
+@tilewright.jit
+def old_load(x, out, N: tl.constexpr, VOLATILE: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i, None, None, "", "evict_last", VOLATILE))
+
+
+@pytest.mark.parametrize("volatile", [False, True])
+def test_a_load_that_is_volatile_in_the_sixth_place(volatile: bool) -> None:
+    x = np.zeros(16, np.float32)
+    with pytest.warns(UserWarning, match="cache_modifier as fourth argument"):
+        text = str(old_load.warmup(x, x, N=16, VOLATILE=volatile, grid=(1,)).asm["ttir"])
+    assert "evictionPolicy = evict_last" in text
+    assert ("isVolatile = true" in text) == volatile
+
+
 @pytest.mark.parametrize("parsed", [cpu_options, lambda given: gpu_options(given, 90)])
 def test_options_of_launches_that_are_gone_change_nothing(parsed: Callable[[Any], Any]) -> None:
     with pytest.warns(UserWarning, match="the option reg_inc_consumer is deprecated: write nothing"):

@@ -43,6 +43,12 @@ def test_at_zeros_and_poles() -> None:
     check(np.concatenate(sides))
 
 
+def test_above_zero() -> None:
+    """Each part of the line has a formula of its own."""
+    random, parts = np.random.default_rng(3), ((0.01, 0.5), (0.5, 1.5), (1.5, 8.0), (8.0, 100.0))
+    check(np.concatenate([random.uniform(*ends, 16) for ends in parts]))
+
+
 def test_between_poles_and_at_them() -> None:
     x = np.random.default_rng(1).uniform(-11.6, -2.0, 64)
     check(x)

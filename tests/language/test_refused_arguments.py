@@ -124,6 +124,7 @@ REFUSED = {
     "descriptors": [
         "tl.make_tensor_descriptor(x, (n, n), (1,), (16,))",
         "tl.make_tensor_descriptor(p, (n,), (1,), (16,))",
+        "tl.make_tensor_descriptor(1, (n,), (1,), (16,))",
         "tl.make_tensor_descriptor(x, (n,), (1,), (16, 16))",
         "tl.make_tensor_descriptor(x, (n, n), (n, 2), (16, 16))",
         "tl.make_tensor_descriptor(x, (n,), (1,), (2,))",
@@ -198,6 +199,7 @@ REFUSED = {
         "tl.zeros((0,), tl.float32)",
         "tl.arange(0, 2**21)",
         "tl.arange(2, 1)",
+        "tl.arange(2**31, 2**32)",
         "tl.program_id(-1)",
         "tl.num_programs(3)",
         "v.reshape(())",

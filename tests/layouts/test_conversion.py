@@ -59,6 +59,15 @@ def test_boxes_of_the_copy_engine() -> None:
         tma_box(NvmmaShared(128, transposed=False, element_bit_width=16), (64, 32))
 
 
+def test_a_tile_has_at_least_as_many_rows_as_pieces() -> None:
+    inner = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    facts = "numPartitions = 2, numGroups = 4, partitionDim = 0"
+    text = f"#ttg.partitioned_shared<{{{facts}, partitionLayout = {inner}}}>"
+    assert to_linear_layout(encoding(text), (8, 4)).bases["partition"] == ((1, 0),)
+    with pytest.raises(LayoutError, match="8 pieces of dimension 0, but its extent is 4"):
+        to_linear_layout(encoding(text), (4, 4))
+
+
 @pytest.mark.needs_triton_python
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KNOWN_TO_TRITON)

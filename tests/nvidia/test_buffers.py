@@ -158,6 +158,20 @@ def test_asynchronous_copies(mask: bool) -> None:
     assert ptx_of(text, capability=80)[0].count("cp.async.cg.shared.global") == 2
 
 
+def test_more_than_16_bytes_are_copied_in_parts() -> None:
+    """A thread has 32 bytes in a row on both sides, and says so."""
+    text = copied(256, mask=False)
+    for narrow, wide in (
+        ("[1, 8]", "[1, 16]"),
+        ("[8, 4]", "[16, 2]"),
+        ("vec = 8, perPhase = 2", "vec = 16, perPhase = 2"),
+    ):
+        text = text.replace(narrow, wide)
+    x, y = result(text)
+    assert (y == x).all()
+    assert ptx_of(text, capability=80)[0].count("cp.async.cg.shared.global") == 2
+
+
 def test_copies_of_less_than_four_bytes_are_refused() -> None:
     lines = [line.replace("divisibility = 16", "divisibility = 2") for line in copied(16, mask=False).splitlines()]
     with pytest.raises(Unsupported, match="one copy moves 4 bytes or more, and here 2"):

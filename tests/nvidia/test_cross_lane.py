@@ -82,6 +82,22 @@ def test_folds_of_every_type(dtype: str, capability: int) -> None:
 
 
 @tilewright.jit
+def bits(out, x, BLOCK: tl.constexpr):
+    v = tl.load(x + tl.arange(0, BLOCK))
+    tl.store(out, tl.xor_sum(v, 0))
+    tl.store(out + 1, tl.reduce_or(v, 0))
+
+
+def test_bits_of_64_are_folded_by_halves() -> None:
+    x = draw(64, "u8")
+    x &= np.uint64(0xFFF0_0FFF_0F0F_FF00)
+    made = compiled(bits, [x[:2], x], capability=80, BLOCK=64, num_warps=1)
+    found, _ = launch(made, (1,), [np.zeros(2, "u8"), x])
+    assert list(found) == [np.bitwise_xor.reduce(x), np.bitwise_or.reduce(x)]
+    assert count(made.asm["ptx"], r"redux\.sync") == 4
+
+
+@tilewright.jit
 def extremes(out, x, BLOCK: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(out, tl.max(v, 0))

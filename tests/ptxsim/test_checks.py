@@ -248,6 +248,7 @@ def test_registers_without_a_value_must_not_get_anywhere() -> None:
     assert mistake("$end: @%p0 bra $end;").text == error.text  # the first of all registers
     some = "setp.lt.u32 %p0, %r0, 40; @%p0 mov.b32 %r1, 5; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;"
     assert mistake(some + "st.global.b32 [%d1], %r1;").thread == (40, 0, 0)
+    assert mistake("setp.lt.u32 %p0, %r0, 40; @%p0 mov.b32 %r1, %r7; st.global.b32 [%d0], %r1;").thread == (0, 0, 0)
 
 
 def test_words_may_be_put_together_from_bytes_that_are_unset() -> None:

@@ -152,6 +152,7 @@ def test_a_deadlock_says_what_each_warp_waits_for(warp: int, chosen: str) -> Non
         ("mov.b32 %r20, 4104; st.shared.b64 [%r20], %d0; mbarrier.arrive.shared::cta.b64 _, [%r20];", "no initialised"),
         ("@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r20], 16; @%p1 mbarrier.inval.shared::cta.b64 [%r20];",
          "will still signal"),
+        ("@%p1 mbarrier.inval.shared::cta.b64 [%r20]; @%p1 ld.shared.b64 %d9, [%r20];", "uninitialised memory"),
     ],
 )
 def test_misused_mbarriers(body: str, said: str) -> None:

@@ -268,7 +268,7 @@ def test_threads_that_are_here() -> None:
 
 
 def test_addresses_know_their_space() -> None:
-    line = "cvta.shared.u64 %d2, 64; isspacep.shared %p1, %d2; isspacep.global %p2, %d2; isspacep.shared %p3, %d40;"
+    line = "cvta.shared.u64 %d2, 0; isspacep.shared %p1, %d2; isspacep.global %p2, %d2; isspacep.shared %p3, %d40;"
     line += "isspacep.global %p4, %d40; selp.b32 %r1, 1, 0, %p1; selp.b32 %r2, 2, 0, %p2; selp.b32 %r3, 4, 0, %p3;"
     line += "selp.b32 %r4, 8, 0, %p4; add.u32 %r5, %r1, %r2; add.u32 %r6, %r3, %r4; add.u32 %r9, %r5, %r6;"
     assert compute(line, "u4", np.zeros(32, np.uint32)).tolist() == [1 + 8] * 32

@@ -36,6 +36,12 @@ def test_memory_that_was_given_back_is_nobodys() -> None:
         launch(memory, address)
 
 
+def test_a_place_is_an_address_where_nothing_was_allocated() -> None:
+    address = DeviceMemory().allocate(128)
+    with pytest.raises(SimulationError, match=f"out of bounds: load of 4 bytes at {address:#x}\n"):
+        launch(DeviceMemory(), address)
+
+
 def test_what_a_kernel_stored_is_known() -> None:
     memory = DeviceMemory()
     address = memory.copy_in(np.zeros(40, np.int32))

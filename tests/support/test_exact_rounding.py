@@ -168,6 +168,8 @@ def test_towards_zero_keeps_infinity_where_there_is_one() -> None:
     assert towards_zero(ends, np.dtype(np.float16)).tolist() == [np.inf, -np.inf, 65504.0, -65504.0, 0.0]
     fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz)  # without infinity and without -0
     assert towards_zero(ends, fnuz).view(np.uint8).tolist() == [0x7F, 0xFF, 0x7F, 0xFF, 0]
+    below_the_least = np.array([-0.8, 0.8]) * 2.0**-10
+    assert towards_zero(below_the_least, fnuz).view(np.uint8).tolist() == [0, 0]
 
 
 @pytest.mark.quick

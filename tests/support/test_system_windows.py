@@ -47,6 +47,15 @@ def test_who_may_write_to_a_folder(rights: str, problem: str | None) -> None:
     assert problem_of_rights(rights, ME) == problem
 
 
+def test_rights_by_name() -> None:
+    """Those of files to write, append, delete, and change attributes, rights or the owner have other names there."""
+    found = {right: problem_of_rights(f"O:{ME}D:(A;;{right};;;BU)", ME) for right in windows._RIGHTS}
+    assert [right for right in found if found[right]] == [
+        *("DC", "LC", "RP", "DT", "SD", "WD", "WO"),
+        *("FA", "FW", "GA", "GW"),
+    ]
+
+
 def test_the_first_administrator_is_known_by_two_names() -> None:
     first = "S-1-5-21-1-2-3-500"
     assert problem_of_rights("O:LAD:(A;;FA;;;LA)", first) is None

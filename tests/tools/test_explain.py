@@ -239,6 +239,37 @@ def test_every_step_has_a_line_of_text(name: str) -> None:
         assert all(line.source for line in lines)
 
 
+def test_the_text_of_steps() -> None:
+    def steps(x, y, n):
+        size: tl.constexpr = 3
+        first, *others = x
+        both = first and size
+        n(*others, k=both, **y)
+        if n:
+            return x
+        return y
+
+    assert [line.text.strip() for line in listing(from_ast.read_function(steps))] == [
+        *("steps(x, y, n)", "store size: constexpr = 3"),
+        *("r1 = load x", "r2, *r3 = unpack r1", "store first = r2", "store others = r3"),
+        *("r4 = load first", "r6 = r4 and", "r5 = load size", "= r5", "store both = r6"),
+        *("r7 = load n", "r8 = load others", "r9 = load both", "r10 = load y", "r11 = r7(*r8, k=r9, **r10)"),
+        *("r13 = load n", "if r13:  # the last statement", "r14 = load x", "return r14"),
+        *("else:", "go on with", "r12 = load y", "return r12"),
+    ]
+
+
+def test_the_text_of_a_comprehension() -> None:
+    def items(x, n):
+        return [i + j for i, j in x if i if n]
+
+    assert [line.text.strip() for line in listing(from_ast.read_function(items))][1:] == [
+        *("r0 = load x", "r2 = collect r1 in r0", "r3, r4 = unpack r1", "bind i = r3", "bind j = r4"),
+        *("where", "r5 = load i", "= r5", "where", "r6 = load n", "= r6"),
+        *("item", "r7 = load i", "r8 = load j", "r9 = add(r7, r8)", "= r9", "return r2"),
+    ]
+
+
 def test_a_lambda_has_no_source_but_bytecode() -> None:
     kernel = tw.jit(lambda x, n: tl.store(x, n))
     columns = explain(kernel, [ArgumentSpec("x", "*i32", 16), ArgumentSpec("n", "i32")], ["ast", "bytecode"]).columns

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
 from tilewright.tools import opt_passes
 from tilewright.tools.main import main
 
@@ -103,3 +105,17 @@ def test_the_docstring_of_a_pass_says_what_it_does() -> None:
     """Each first line is a sentence that needs no other one: the page of passes shows nothing else."""
     purposes = {row.name: opt_passes.purpose(row) for row in opt_passes.ROWS}
     assert {name: text for name, text in purposes.items() if " above" in text or not text.endswith(".")} == {}
+
+
+UNASKED = ("convert_to_ttgir", "resolve_auto_layouts")
+"""One needs options, and one always says that it changed something."""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("row", [row for row in opt_passes.PASSES if row.name not in UNASKED], ids=lambda row: row.name)
+def test_a_pass_says_whether_it_changed_a_function_that_only_returns(row: opt_passes.Row) -> None:
+    """The verifier runs behind passes that changed something; `None` says that a pass does not know."""
+    module = parse_module(f"{HEAD}  tt.func public @f(%a: i32) {{\n    tt.return\n  }}\n}}\n")
+    before = print_op(module)
+    changed = row.function(module)
+    assert changed in (None, print_op(module) != before)

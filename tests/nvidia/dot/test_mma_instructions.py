@@ -68,6 +68,9 @@ def test_what_products_into_tensor_memory_are_told() -> None:
         instruction_bits("s8", "s8", "s32", 64, 8, across=(False, False))
         == 4 << 24 | 1 << 17 | 1 << 10 | 1 << 7 | 2 << 4
     )
+    numbers = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1}
+    found = {kind: instruction_bits(kind, kind, "f32", 64, 8, across=(False, False)) >> 7 & 0x3F for kind in numbers}
+    assert found == {kind: number << 3 | number for kind, number in numbers.items()}
 
 
 def test_kinds_of_scaled_products_into_tensor_memory() -> None:

@@ -76,6 +76,16 @@ def test_loads_follow_what_depends_on_them_but_stores_do_not() -> None:
     assert layouts(module, "tt.load") == layouts(module, "tt.store") == [line(8)]
 
 
+def test_copies_with_nothing_in_common_but_their_function_do_not_follow_each_other() -> None:
+    (signature, body), (other_signature, other) = copy("f32", "f32"), copy("f16", "f16")
+    for name in "pqrabxcd":
+        other, other_signature = (text.replace(f"%{name}", f"%{name}2") for text in (other, other_signature))
+    body += "tt.store %d, %x : tensor<4096x!tt.ptr<f32>>"
+    other += "tt.store %d2, %x2 : tensor<4096x!tt.ptr<f16>>"
+    module = coalesced(f"{signature}, {other_signature}", body + other)
+    assert layouts(module, "tt.load") == layouts(module, "tt.store") == [line(4), line(8)]
+
+
 def test_columns_are_read_along_columns(golden: Callable[[str, str], None]) -> None:
     module = coalesced(
         "%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %s: i32 {tt.divisibility = 16 : i32}, %n: i32",
@@ -115,6 +125,7 @@ def test_columns_are_read_along_columns(golden: Callable[[str, str], None]) -> N
         ("cuda:80", "fadd", "bf16", 1),
         ("cuda:90", "fadd", "bf16", 8),
         ("hip:gfx942", "fadd", "f16", 2),
+        ("hip:gfx942", "fadd", "f32", 1),
         ("cuda:90", "fadd", "f64", 1),
     ],
 )

@@ -115,6 +115,14 @@ def test_the_result_stays_what_it_was(where: str, capability: int, steps: int) -
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_product_that_asks_already_is_left_alone() -> None:
+    module = prepared(loop(BEFORE), 90)
+    optimize_accumulator_init(module)
+    text = print_op(module)
+    assert not optimize_accumulator_init(module)
+    assert print_op(module) == text
+
+
 @pytest.mark.parametrize("value", ["-0.0", "1.0"])
 def test_only_zeros_that_add_nothing_are_left_out(value: str) -> None:
     """A sum that begins with something else is added to."""

@@ -223,4 +223,5 @@ def test_blocked_access() -> None:
     assert blocked_access((128, 128), (128, 128), warps=8).text == Blocked((1, 64), (32, 1), (4, 2), (0, 1)).text
     assert blocked_access((128, 128), (256, 128), warps=8).text == Blocked((1, 128), (32, 1), (8, 1), (0, 1)).text
     assert blocked_access((64, 256), (64, 256), warps=4).text == Blocked((1, 128), (16, 2), (4, 1), (0, 1)).text
+    assert scales_access((128, 8), warps=4).register == ((0, 1), (0, 2), (32, 0), (64, 0), (0, 4))
     assert scales_access((128, 8), warps=8).warp == ((0, 0), (0, 0), (0, 4))
