@@ -75,3 +75,26 @@ def test_page_has_counts_and_causes(module: ModuleType) -> None:
     assert "| `test_b` | not explained yet: odd \\| thing | fails |" in lines
     assert "| `test_c` | age of the file: why | not tried |" in lines
     assert lines[-1] == "| 1 | no GPU |"
+
+
+@pytest.mark.parametrize("module", ["torch_ops"], indirect=True)
+def test_numbers_of_a_case_alone_count(module: ModuleType) -> None:
+    shared = {"result": "same", "seconds": 6.5, "megabytes": 1100}
+    results = {
+        "add:bool": {"result": "same", "seconds": 0.1, "megabytes": 1025},
+        "mul:bool": shared,
+        "gone:bool": shared,
+        "alone add:bool": {"result": "differs", "detail": "by 1", "seconds": 0.2, "megabytes": 500},
+        "alone mul:bool": {"case": "alone mul:bool", "result": "same", "seconds": 5.25, "megabytes": 501},
+    }
+
+    cases = ["add:bool", "mul:bool", "sub:bool"]
+    text = module.page(module.counted(results, cases), cases)
+
+    assert module.over(results) == ["add:bool", "mul:bool", "gone:bool", "alone mul:bool"]
+    assert "2 of 3 cases, an operator with a dtype each: 1 differs, 1 same." in text
+    assert "By dtype: bool 2 of 3." in text
+    assert "The most seconds that a case took: 5.25; over 5: mul:bool." in text
+    assert "The most megabytes that a case took: 501; over 1024: none." in text
+    assert "1 cases ran again: they took up to 5.25 seconds and 501 megabytes." in text
+    assert text.endswith("- add:bool differs: by 1\n")
