@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.compat.torch_blocks import (
     BLOCKS_OF_ROWS,
+    LEAST_BLOCKS,
     PROGRAM,
     blocks_across,
     blocks_of,
@@ -186,6 +187,21 @@ def test_kernels_say_their_blocks(
     expected = {} if blocks is None else {BLOCKS_OF_ROWS: blocks}
     assert kernel.inductor_meta_per_kernel() == {"num_load": 1, **expected}
     assert kernel.seen == [loaded, stored]
+
+
+def test_blocks_are_as_large_as_tensor_descriptors_need_them() -> None:
+    """A descriptor's block has at least 16 bytes along its last axis, which no compiler of Triton takes shorter."""
+
+    class Own(Kernel):
+        def inductor_meta_per_kernel(self) -> dict[str, Any]:
+            return {LEAST_BLOCKS: {"XBLOCK": 4}}
+
+    sizes = SimpleNamespace(optimization_hint=int)
+    graph = SimpleNamespace(get_current_device_or_throw=lambda: SimpleNamespace(type="cpu"), sizevars=sizes)
+    note_rows(SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph)))
+    kernel = Own(is_reduced=True)
+    kernel.load("x", SUM_OF_ROW)
+    assert kernel.inductor_meta_per_kernel()[BLOCKS_OF_ROWS] == ALONG | {"XBLOCK": 4}
 
 
 @pytest.mark.parametrize("others", [(), (Index(x0=1, y0=96),)])

@@ -26,6 +26,8 @@ from tilewright.compat.torch_products import is_number
 
 BLOCKS_OF_ROWS = "blocks_of_rows"
 """The name of the blocks among the facts of a kernel."""
+LEAST_BLOCKS = "tma_min_block_sizes"
+"""torch's name for the blocks that a kernel needs at least: a tensor descriptor's has 16 bytes along its last axis."""
 ACROSS, ALONG, ALONG_KEPT, ALONG_SUMMED = "_is_across", "_is_along", "_is_along_kept", "_is_along_summed"
 WAYS, RUN = "_ways", "_run"
 """The names in torch's kernel that say that it has an access across the innermost axis, along which axes its accesses
@@ -80,7 +82,9 @@ def note_rows(kernels: Any) -> None:
         on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
         sizes = {axis: int(graph.graph.sizevars.optimization_hint(size)) for axis, size in self.numels.items()}
         blocks = _blocks(self, sizes) if on_cpu else None
-        return found if blocks is None else found | {BLOCKS_OF_ROWS: blocks}
+        least = found.get(LEAST_BLOCKS, {})
+        large = {name: max(size, least.get(name, 1)) for name, size in (blocks or {}).items()}
+        return found if blocks is None else found | {BLOCKS_OF_ROWS: large}
 
     kernel.load, kernel.store = noted_load, noted_store
     kernel.inductor_meta_per_kernel = inductor_meta_per_kernel
