@@ -21,6 +21,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -160,11 +161,10 @@ class Suites:
             made = type("Common", (operators["TestCase"],), {**facts, "common": operators["check_model"]})
             operators["copy_tests"](found, made, "cpu")
             return made
-        if suite == "tensor descriptors":
-            _describe_blocks_on_cpus()
         if suite in SETTINGS:
             made = type("Blocks", (operators["InductorTestCase"],), facts)
             operators["copy_tests"](found, made, "cpu")
+            made = _with_described_blocks(made) if suite == "tensor descriptors" else made
             return torch._inductor.config.patch(SETTINGS[suite])(made)
         return found
 
@@ -177,10 +177,11 @@ def _take_cpu_for_gpu() -> None:
     marks.update(dict.fromkeys(["requires_gpu", "requires_cuda"], lambda test: test), HAS_GPU=True)
 
 
-def _describe_blocks_on_cpus() -> None:
-    """Let Inductor write tensor descriptors where their rules allow them, as for GPUs that have hardware for them."""
+def _with_described_blocks(tests: type[unittest.TestCase]) -> type[unittest.TestCase]:
+    """Let Inductor write tensor descriptors in some tests where their rules allow them, as for GPUs that have them."""
     checker = vars(importlib.import_module("torch._inductor.codegen.triton"))["TMACompatibilityChecker"]
-    checker.can_use_tma = lambda self: not (self.for_store and self.kernel.no_x_dim)
+    allowed = patch.object(checker, "can_use_tma", lambda self: not (self.for_store and self.kernel.no_x_dim))
+    return allowed(tests)
 
 
 def _make_up_names() -> None:
