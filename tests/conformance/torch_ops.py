@@ -45,7 +45,7 @@ Python. Cases share processes; those over 5 s or 1024 MB there ran again, alone 
 """.strip()
 LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 BARS = {"seconds": 5, "megabytes": 1024}
-"""What a case may take, with the memory of Python and torch."""
+"""The limits of a case; the memory includes that of Python and torch."""
 ALONE = "alone "
 """How the names of cases begin that run again, each in a process of its own."""
 
